@@ -1,7 +1,7 @@
 /* synthetic.h: makes tensors and layers of synthetic checkpoints.
  *
- * Weights are spread so that activations stay near 1 through any depth: the inputs of a sum are
- * weighted by 1 / sqrt(their number), times `gain`.
+ * Random weights keep activations near 1 at any depth: a matrix is scaled by 1 / sqrt(number of
+ * inputs), times `gain`.
  */
 #ifndef FOVEA_SRC_MODELS_SYNTHETIC_H
 #define FOVEA_SRC_MODELS_SYNTHETIC_H

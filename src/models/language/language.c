@@ -1,8 +1,9 @@
 /* language.c: writes the steps of language models made of token mixers, and of a lone mixer.
  *
  *     x = embeddings[ids]
- *     per block:  x = x + mixer(RMSNorm x);  x = x + W_down (silu(W_gate y) * W_up y), y = RMSNorm
- * x logits = W RMSNorm x
+ *     x = x + mixer(RMSNorm x)                                          per block
+ *     x = x + W_down (silu(W_gate y) * W_up y), y = RMSNorm x           per block
+ *     logits = W RMSNorm x
  *
  * The state that a mixer keeps from token to token is in values that outlive the frame, so that a
  * plan for many rows and a plan for a single row can continue the same sequence.

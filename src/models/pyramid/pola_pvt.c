@@ -3,11 +3,12 @@
  *     x = norm(convolution, stride 4, then 2) + positions;  blocks;        per stage
  *     logits = head(mean of the last stage's tokens)
  *
- * Any picture runs that leaves every stage a token and every block a key. Convolutions ignore the
- * pixels of an incomplete last step, as the official code's do. Positions follow its rule: tables
- * are resized bilinearly (align_corners False), except that those of the first stage and of the
- * keys are taken unchanged wherever their number fits, whatever the shape. The official code
- * refuses keys of another number; here their table is resized like the tokens'.
+ * A picture may have any size that leaves at least one token in every stage and one key in every
+ * block. Convolutions ignore the pixels of an incomplete last step, as in the official code.
+ * Position tables follow its rule: they are resized bilinearly (align_corners False), except that
+ * those of the first stage and of the keys are used unchanged if their number of rows fits,
+ * whatever the shape. The official code refuses another number of keys; here their table is resized
+ * like the tokens'.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 
 /* ---- reading ---- */
 
-/* Reductions of linear and of softmax blocks, per stage. */
+/* By how much linear and softmax blocks of each stage reduce the grid of their keys. */
 struct reductions {
     uint32_t linear[FV_POLA_STAGES], softmax[FV_POLA_STAGES];
 };
@@ -48,7 +49,7 @@ static fovea_status read_reductions(struct reductions *out, const fv_pola_reader
     return FOVEA_OK;
 }
 
-/* The tokens that the official constructor counts, with its floors. */
+/* Computes the numbers of tokens as the official constructor does, rounding down as it does. */
 static fovea_status read_grids(fv_pola_reader *r)
 {
     const fovea_model_info *info = &r->t.m->info;
@@ -136,7 +137,7 @@ static fovea_status read_roles(fv_pola_reader *r)
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, &by));
     }
-    /* The constructor makes it, and nothing uses it. */
+    /* The official constructor makes this norm, but nothing uses it. */
     if (fv_reader_find(&r->t, "", "norm.", "weight"))
         FV_TRY(fv_reader_norm(&p->norm, &r->t, "", "norm.", p->stage[p->stages - 1].width));
     return fv_pola_finish(r);
@@ -160,7 +161,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
 
 /* ---- grids ---- */
 
-/* The grid of stage i + 1 out of that of stage i. */
+/* The grid of stage i + 1, from that of stage i. */
 static fv_grid next_grid(const fv_grid *g)
 {
     return (fv_grid){g->width / 2, g->height / 2, g->stride * 2, 0};
@@ -179,7 +180,8 @@ static fovea_status check_keys(const fovea_model *m, const fv_emit_options *o, u
                            "picture of %u x %u pixels: stage %u has %u x %u tokens, too few to be "
                            "reduced by %u; use a larger size",
                            o->width, o->height, i + 1, g->width, g->height, w->reduction);
-        /* The official constructor divides the number of tokens, its forward both sides. */
+        /* The official constructor divides the number of tokens, its forward function divides both
+         * sides: only if both agree are the keys' positions a grid. */
         const bool grid = w->keys_width * w->keys_height == w->positions.rows;
         if (w->linear && keys != w->positions.rows && !grid)
             return fv_fail(FOVEA_ENOTSUP,
@@ -209,7 +211,7 @@ static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
 
 /* ---- computing ---- */
 
-/* The stage's tokens, normalised, in c->x. */
+/* Computes the stage's tokens, normalised, into c->x. */
 static void embed(fv_pola_context *c)
 {
     fv_builder *b = c->b;

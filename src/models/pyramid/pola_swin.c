@@ -3,7 +3,8 @@
  *     x = norm(convolution) (+ positions);  blocks;  x = merge(x);  blocks; ..
  *     logits = head(mean of norm x)
  *
- * Attention over all tokens streams; windows are gathered, one after the other, and gathered back.
+ * Attention over all tokens is streamed. For attention in windows, tokens are gathered window by
+ * window, and back.
  *
  * The official code runs at the size that it was trained at. At any other:
  *
@@ -52,7 +53,8 @@ static fovea_status read_grids(fv_pola_reader *r)
     return FOVEA_OK;
 }
 
-/* As the official block: no larger than the grid, and shifted in odd blocks. */
+/* Sets the window as the official block does: no larger than the grid, and shifted in odd blocks.
+ */
 static void place_window(fv_pola_block *b, const fv_pola_stage *s, uint32_t j, uint32_t window)
 {
     const uint32_t w = s->native_width, h = s->native_height, side = w < h ? w : h;
@@ -93,7 +95,7 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32
     return fv_pola_read_block(r, s, b, (uint64_t)b->keys_width * b->keys_height);
 }
 
-/* The matrix that makes stage i's tokens of those before. */
+/* Reads the norm and the matrix that turn four tokens of stage i - 1 into one of stage i. */
 static fovea_status read_merging(fv_pola_reader *r, uint32_t i)
 {
     fv_pola_stage *s = &r->p->stage[i];
@@ -119,7 +121,7 @@ static fovea_status read_embedding(fv_pola_reader *r)
                      : FOVEA_OK;
 }
 
-/* Dense backbones have a norm after every stage that is read, instead of the last norm. */
+/* Reads the last norm. Dense backbones have a norm after every stage that is output instead. */
 static fovea_status read_norms(fv_pola_reader *r)
 {
     fv_pola *p = r->p;
@@ -215,7 +217,7 @@ static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
 
 /* ---- windows ---- */
 
-/* At most two kinds of blocks in a stage, each shifted and not. */
+/* The orders of tokens in a stage: at most two sizes of windows, each shifted and not. */
 struct orders {
     fv_windows order[4];
     uint32_t count;
@@ -231,7 +233,7 @@ static const fv_windows *find_order(const fv_pola_context *c, uint32_t shift, st
     return w;
 }
 
-/* The bias of every pair of tokens of a window: (heads * T, T). */
+/* Expands the biases to every pair of the T tokens of a window: (heads * T, T). */
 static fv_weight expand_bias(const fv_pola_context *c)
 {
     fv_builder *b = c->b;
@@ -256,7 +258,8 @@ static fv_weight expand_bias(const fv_pola_context *c)
     return out;
 }
 
-/* Offers queries ('q') or keys of windows, on the grid that whole windows make of the tokens'. */
+/* Offers queries ('q') or keys ('k') of windows as an output, on the grid padded to whole windows.
+ */
 static void offer_windows(const fv_pola_context *c, const fv_windows *order, const uint32_t *row,
                           char what, fv_view rows)
 {
@@ -280,14 +283,15 @@ static void note_windows(const fv_pola_context *c, const fv_windows *order, cons
     const uint32_t *row = at ? fv_windows_places(c->b, order) : NULL;
     if (!at)
         return;
-    /* A linear mechanism sums up a window as it is, whatever the shift brought together. */
+    /* Linear attention sums over a whole window, even if the shift has joined parts that were not
+     * neighbours. */
     fv_attended_in_windows(c->b, at, order->side * order->side, row,
                            c->w->linear ? NULL : order->region);
     offer_windows(c, order, row, 'q', q);
     offer_windows(c, order, row, 'k', a->k);
 }
 
-/* Attention of normalised rows in windows, before its projection. */
+/* Attention of normalised rows in the order of windows, without its projection. */
 static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order, fv_view normed)
 {
     const uint32_t n = order->rows;
@@ -300,7 +304,8 @@ static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order,
     a.k = fv_view_cols(qkv, width);
     a.v = fv_view_cols(qkv, 2 * width);
     if (w->linear) {
-        /* A row of windows and a table of one: every window gets the same. */
+        /* The grid has a row for each window and the table only one, so every window gets the same
+         * positions. */
         const fv_grid windows = {t, n / t, 1, 0};
         const fv_posemb p = {
             .table = &w->positions, .table_width = t, .table_height = 1, .rule = FV_POS_BILINEAR};
@@ -317,7 +322,7 @@ static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order,
     return fv_pola_convolve(c, &window, n / t, out, a.v, fv_view_cols(qkv, 3 * width));
 }
 
-/* x + projection of the attention in windows. */
+/* x = x + projection of the attention in windows. */
 static void attend(fv_pola_context *c, struct orders *known)
 {
     const fv_pola_block *w = c->w;
@@ -356,8 +361,8 @@ static void embed(fv_pola_context *c)
     }
 }
 
-/* Four neighbours side by side, columns first, normalised and multiplied: the next stage's tokens.
- */
+/* Computes the next stage's tokens: four neighbours are concatenated, columns first, normalised and
+ * multiplied by a matrix. */
 static void merge(fv_pola_context *c, const fv_pola_stage *next)
 {
     fv_builder *b = c->b;

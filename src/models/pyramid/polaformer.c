@@ -1,10 +1,10 @@
-/* polaformer.c: steps of the PolaFormer blocks.
+/* polaformer.c: writes the steps of the PolaFormer blocks.
  *
  *     x = x + proj((attention(q, k + positions, v) + depthwise convolution of v) * gate)
  *     x = x + mlp(norm x)
  *
- * Keys and values are written before the queries, from a norm of their own, so that only x crosses
- * from one sweep to the next; v is computed again, together with q, for its convolution.
+ * Keys and values are computed before the queries, from a norm of their own, so that only x has to
+ * be stored between two sweeps. v is computed again, together with q, for its convolution.
  */
 #include "models/pyramid/polaformer.h"
 
@@ -101,8 +101,8 @@ fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t
     return d.out;
 }
 
-/* The rows that keys and values are projected from: the normalised tokens, or the coarser grid's.
- */
+/* The rows from which keys and values are projected: the normalised tokens, or those of the coarser
+ * grid. */
 static fv_view key_rows(const fv_pola_context *c, const fv_grid *grid)
 {
     const fv_pola_block *w = c->w;
@@ -123,9 +123,8 @@ static fv_view key_rows(const fv_pola_context *c, const fv_grid *grid)
     return fv_layer_norm(c->b, "norm of the reduced", &w->reduce_ln, conv.out, 1e-5f, keys);
 }
 
-/* Adds its position to every key. Neither official model runs where this table has another size
- * than the grid; it is resized like Pola-PVT's tables of positions of tokens, which are next to it.
- */
+/* Adds its position to every key. The official models do not run if this table and the grid have
+ * different sizes; here the table is resized like Pola-PVT's position tables of tokens. */
 static void place_keys(const fv_pola_context *c, const fv_grid *grid, fv_view k)
 {
     const fv_posemb trained = {.table = &c->w->positions,

@@ -1,6 +1,5 @@
-/* polaformer.h: Pola-PVT and Pola-Swin: stages of blocks on ever coarser grids, and what the two
- * families share of reading and computing them.
- */
+/* polaformer.h: Pola-PVT and Pola-Swin: stages of blocks on ever coarser grids, and the functions
+ * for reading and computing them that both families share. */
 #ifndef FOVEA_SRC_MODELS_POLAFORMER_H
 #define FOVEA_SRC_MODELS_POLAFORMER_H
 
@@ -15,18 +14,18 @@
 
 typedef struct fv_pola_block {
     bool linear;        /* polarity-aware linear attention, else softmax */
-    uint32_t reduction; /* PVT: keys come from a grid this much coarser; 1: from the same */
-    uint32_t window;    /* Swin: tokens per side; 0: one window, whatever the grid */
-    uint32_t shift;     /* Swin: tokens, on a grid that is larger than the window */
+    uint32_t reduction; /* PVT: keys are on a grid this many times coarser; 1: on the same */
+    uint32_t window;    /* Swin: tokens per side; 0: one window over any grid */
+    uint32_t shift;     /* Swin: tokens to shift by, if the grid is larger than the window */
     fv_layer ln1;
     fv_layer reduce, reduce_ln; /* reduction > 1 */
-    /* Attention over the whole grid: K, V rows; Q rows and, if linear, V rows (not when reduced)
-     * and gate rows. */
+    /* For attention over the whole grid. kv: K, V rows. q: Q rows and, if linear, V rows (unless
+     * reduction > 1) and gate rows. */
     fv_layer kv, q;
     fv_layer qkv;        /* in windows: Q, K, V and, if linear, gate rows */
     fv_weight learned;   /* linear: (2, C): scale, power */
     fv_weight positions; /* linear: (keys, C); softmax in windows: ((2 window - 1)^2, heads) */
-    uint32_t keys_width, keys_height; /* the grid of those keys, unless keys are not a grid */
+    uint32_t keys_width, keys_height; /* the grid of the keys in `positions`, if they are a grid */
     fv_layer dwc;                     /* linear: (head dimension, kernel^2) */
     fv_layer proj;
     fv_layer ln2, fc1, fc2;
@@ -34,20 +33,21 @@ typedef struct fv_pola_block {
 
 typedef struct fv_pola_stage {
     uint32_t width, depth, heads, hidden;
-    uint32_t native_width, native_height; /* tokens, for a picture of the native size */
-    /* What makes the stage's tokens: a convolution, then a norm (may be absent); in later stages of
-     * Swin a norm of four tokens side by side, then a matrix. */
+    uint32_t native_width, native_height; /* tokens of a picture of the native size */
+    /* Make the stage's tokens: a convolution, then a norm, which may be absent; in later stages of
+     * Swin a norm of four concatenated tokens, then a matrix. */
     fv_layer embed, embed_ln;
     fv_weight positions;  /* (native tokens, C); may be absent */
     fv_pola_block *block; /* depth of them */
-    fv_layer norm;        /* Swin's dense backbones: of the stage's output; or absent */
+    fv_layer norm;        /* Swin's dense backbones: norm of the stage's output; or absent */
 } fv_pola_stage;
 
 typedef struct fv_pola {
     uint32_t stages, patch, kernel; /* kernel: side of the depthwise filters */
     float alpha, block_eps;
     float qk_scale; /* of softmax blocks; 0: 1 / sqrt(head dimension) */
-    bool by_count;  /* positions of as many keys as there are belong to them, whatever the grid */
+    bool by_count;  /* a position table with the right number of rows is used as it is, whatever the
+                       grid */
     fv_pola_stage stage[FV_POLA_STAGES];
     fv_layer norm; /* Swin: before the head; absent in dense backbones */
     fv_layer head; /* may be absent */
@@ -69,26 +69,29 @@ typedef struct fv_pola_reader {
     char block[64];    /* prefix of the block being read */
 } fv_pola_reader;
 
-/* Stages, depths, kinds, the picture and the numbers that both constructors have; then widths,
- * heads and MLPs, of which `mlp` names the ratio or the list of them. */
+/* fv_pola_read_sizes reads stages, depths, kinds, the picture and the numbers that both
+ * constructors have; fv_pola_read_widths then widths, heads and MLPs. `mlp`: the key of the MLPs'
+ * ratio, or list of ratios. */
 fovea_status fv_pola_read_sizes(fv_pola_reader *r);
 fovea_status fv_pola_read_widths(fv_pola_reader *r, const uint32_t *width, const char *mlp);
 
-/* Convolution stem + "weight" (rows, channels, size, size) and stem + "bias"; by_tap: its columns
- * become (ky, kx, channel). */
+/* Reads a convolution: stem + "weight" (rows, channels, size, size) and stem + "bias"; by_tap: its
+ * columns become (ky, kx, channel). */
 fovea_status fv_pola_read_conv(fv_layer *l, fv_pola_reader *r, const char *prefix, const char *stem,
                                const uint32_t shape[3], bool by_tap);
 
-/* A matrix of `blocks` times the stage's width rows, with its bias if there is one. */
+/* A matrix of several blocks of rows, such as Q, K and V, with its bias if there is one. Each block
+ * has as many rows as the stage's width. */
 typedef struct fv_pola_fused {
     const fv_tensor *w, *b; /* b NULL: none */
     uint32_t width;
 } fv_pola_fused;
 fovea_status fv_pola_read_fused(fv_pola_fused *out, fv_pola_reader *r, const fv_pola_stage *s,
                                 const char *stem, uint32_t blocks);
-/* `count` of its blocks, from `from` on, become those of w and b from `to` on. */
+/* Puts `count` blocks of `f`, from block `from` on, into the weight and bias of *l, from block `to`
+ * on. */
 void fv_pola_cut(fv_layer *l, const fv_pola_fused *f, uint32_t from, uint32_t to, uint32_t count);
-/* w and b of `blocks` times width rows, to be filled by fv_pola_cut. */
+/* Makes the weight and bias of *l `blocks` times `width` rows, to be filled by fv_pola_cut. */
 void fv_pola_empty(fv_layer *l, uint32_t blocks, uint32_t width, bool biased);
 
 /* Sets r->block to the prefix of block j of stage i, and finds its kind by the tensor that only one
@@ -99,15 +102,16 @@ fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const
 fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_pola_block *b,
                                 uint64_t keys);
 
-/* r for m, whose roles are made; `first` is the stem of a tensor that every such model has. */
+/* Sets up r for m and allocates the roles; `first` is the stem of a tensor that every such model
+ * has. */
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
                            const fv_config *config, const char *first);
-/* Classes of the head that a training asks for; 0: none. */
+/* Number of classes of the head that is to be added for training; 0: no head. */
 uint32_t fv_pola_new_classes(const fv_pola_reader *r);
 /* Reads the head, fills m->info, allocates the list of outputs, and checks that every tensor was
  * used. */
 fovea_status fv_pola_finish(fv_pola_reader *r);
-/* Adds the queries and keys of all blocks to the outputs, as the last of them. */
+/* Adds the queries and keys of all blocks to the outputs, after all others. */
 fovea_status fv_pola_list_blocks(const fv_pola_reader *r);
 void fv_pola_release(fovea_model *m);
 
@@ -130,42 +134,44 @@ typedef struct fv_pola_context {
     const fv_pola_block *w;
     uint32_t stage, block; /* their numbers */
     fv_grid grid;
-    fv_view x;                        /* the residual stream: another value after every addition */
-    fv_level feature[FV_POLA_STAGES]; /* of the later stages, for a decoder */
+    fv_view x;                        /* the residual stream: a new value after every addition */
+    fv_level feature[FV_POLA_STAGES]; /* features of the stages, for a decoder */
 } fv_pola_context;
 
-/* ENOTSUP: an attention that the weights were not made for. */
+/* ENOTSUP for an attention for which the weights were not trained. */
 fovea_status fv_pola_check_attention(const fv_builder *b);
-/* Offers the queries ('q') or keys ('k') of the block, as its attention gets them. */
+/* Offers the queries ('q') or keys ('k') of the block as an output, as its attention reads them. */
 void fv_pola_offer_rows(const fv_pola_context *c, char what, fv_view rows, uint32_t n,
                         const fv_grid *grid);
-/* Notes the attention of the block for its queries, `rows` of them; NULL: it is not wanted. */
+/* Records the block's attention for later inspection; `rows`: number of queries. NULL: it is not
+ * wanted. */
 fv_attended *fv_pola_note(const fv_pola_context *c, const fv_attention *a, uint32_t rows);
-/* Goes on to a block of the stage: c->w, and the labels of its steps. */
+/* Begins a block of the stage: sets c->w, and the labels of its steps. */
 void fv_pola_enter_block(fv_pola_context *c, uint32_t block);
-/* Attention of the block as its mechanism wants it, without k and v. */
+/* Sets up the block's attention for its mechanism, except k and v. */
 fv_attention fv_pola_attention(const fv_pola_context *c, uint32_t queries, uint32_t keys);
-/* p, a table on a grid, for `grid`: resized, unless it is of that grid, or by_count of as many
- * tokens. */
+/* The position table p for `grid`: resized, unless it is for this grid or, with by_count, for the
+ * same number of tokens. */
 fv_posemb fv_pola_positions(fv_posemb p, const fv_grid *grid, bool by_count);
 /* The grid of the block's keys: that of the tokens, or a coarser one. */
 fv_grid fv_pola_key_grid(const fv_pola_block *w, const fv_grid *grid);
 /* (attention + depthwise convolution of v) * gate, over `count` grids. */
 fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t count,
                          fv_view attention, fv_view v, fv_view gate);
-/* x + projection of the attention over the whole grid. */
+/* x = x + projection of the attention over the whole grid. */
 void fv_pola_attend(fv_pola_context *c);
 /* x + mlp(norm of x). */
 void fv_pola_mlp(fv_pola_context *c);
-/* Copies rows to output `name`, with the number of the stage from 1, where it is wanted. */
+/* Copies rows to output `name`, in which the stage is numbered from 1, if it is wanted. */
 void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows);
-/* Emits the stage as a feature, and its segmentation logits, where they are wanted; eps: of its
+/* Writes the stage's feature and its segmentation logits, if they are wanted; eps: of the stage's
  * norm. */
 void fv_pola_offer_stage(fv_pola_context *c, float eps);
-/* The weights of a purpose: of a head alone, as nothing else is trained. */
+/* Visits the weights that have a purpose: only those of the head, because nothing else can be
+ * trained. */
 void fv_pola_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
                      void *ctx);
-/* Mean of the tokens and the head. */
+/* Writes the mean of the tokens, and the head on it. */
 void fv_pola_classify(const fv_pola_context *c, fv_view rows);
 
 #endif

@@ -1,6 +1,5 @@
-/* polaformer_read.c: the roles of a PolaFormer from its constructor's fields and the tensors of its
- * checkpoint: what both families have.
- */
+/* polaformer_read.c: reads the roles that both PolaFormer families have, from their constructors'
+ * fields and the tensors of a checkpoint. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +19,8 @@
 
 /* ---- config.json ---- */
 
-/* "LLSS": a letter per stage, then, if one of them is M, the number of its linear blocks. */
+/* Reads the kinds of blocks, such as "LLSS": a letter per stage and, if one of them is M, the
+ * number of its linear blocks. */
 static fovea_status read_kinds(fv_pola_reader *r)
 {
     static const char key[] = "attn_type";
@@ -91,7 +91,7 @@ fovea_status fv_pola_read_sizes(fv_pola_reader *r)
     return fv_config_float(&p->qk_scale, r->config, "qk_scale", 1e-9, 1e9);
 }
 
-/* Widths of the MLPs, as Python's int(width * ratio). */
+/* Reads the widths of the MLPs, rounded as Python's int(width * ratio). */
 static fovea_status read_hidden(fv_pola_reader *r, const char *key)
 {
     const json_t *ratio = fv_config_get(r->config, key);
@@ -201,7 +201,7 @@ fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const
     return FOVEA_OK;
 }
 
-/* Scale and power of every channel, one below the other. */
+/* Reads the scale and the power of every channel, as two rows. */
 static fovea_status read_learned(fv_pola_reader *r, const fv_pola_stage *s, fv_pola_block *b)
 {
     const uint32_t c = s->width;
@@ -278,7 +278,7 @@ fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const fv_source *s
     FV_TRY(fv_fields_check_pyramid(config));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pola), FV_MEM_MODEL, "roles"));
     r->p = m->roles;
-    fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is missing, its reader says so */
+    fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is missing, its reader fails */
     return FOVEA_OK;
 }
 
@@ -308,7 +308,7 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
     if (!r->t.m->decoder)
         FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     FV_TRY(fv_decoder_list(r->t.m));
-    /* A weight without a role would silently make it another model; other heads do not. */
+    /* If a weight were not read, the result would silently be wrong; other heads may be skipped. */
     fv_reader_leave(&r->t, "", "head");
     return fv_reader_all_used(&r->t, "");
 }

@@ -18,7 +18,7 @@ struct maker {
     fv_synthetic m;
     uint32_t image, mlp[STAGES];
     uint32_t width[STAGES], depth[STAGES], heads[STAGES];
-    float added; /* gain of what is added to the residual stream, twice a block */
+    float added; /* gain of layers whose output is added to the residual stream, twice per block */
 };
 
 static void set_added(struct maker *k)
@@ -41,7 +41,7 @@ static void table(struct maker *k, const char *prefix, const char *stem, uint64_
     fv_synthetic_tensor(&k->m, prefix, stem, 3, (const uint64_t[]){1, rows, cols}, 0, spread);
 }
 
-/* What a linear block has in addition to its matrices. */
+/* Adds what a linear block has in addition to its matrices. */
 static void learned(struct maker *k, const char *prefix, uint32_t i, uint64_t tokens)
 {
     const uint32_t d = k->width[i] / k->heads[i];
@@ -51,7 +51,7 @@ static void learned(struct maker *k, const char *prefix, uint32_t i, uint64_t to
     fv_synthetic_linear(&k->m, prefix, "attn.dwc.", d, 1, KERNEL, 1);
 }
 
-/* What all blocks have around their attention. */
+/* Adds what all blocks have around their attention. */
 static void around(struct maker *k, const char *prefix, uint32_t i)
 {
     const uint32_t c = k->width[i], hidden = k->mlp[i] * c;
@@ -62,7 +62,8 @@ static void around(struct maker *k, const char *prefix, uint32_t i)
     linear(k, prefix, "mlp.fc2.", c, hidden, k->added);
 }
 
-/* The classification head, or what `name` says, with its part of config.json. */
+/* Adds the classification head, or the neck and head that `name` ends in, with their part of
+ * config.json. */
 static void head(struct maker *k, const char *name, bool normed, json_t *made)
 {
     size_t base;
@@ -81,7 +82,7 @@ static void head(struct maker *k, const char *name, bool normed, json_t *made)
     linear(k, "", "head.", CLASSES, k->width[STAGES - 1], 1);
 }
 
-/* Whether `size` is the backbone of `name`. */
+/* Whether `name` is `size`, or begins with this backbone's name. */
 static bool is_size(const char *size, const char *name)
 {
     size_t base;

@@ -1,13 +1,14 @@
-/* pyramid.c: the steps of MAViT and NaLaFormer.
+/* pyramid.c: writes the steps of MAViT and NaLaFormer.
  *
  *     x = stem(picture), a quarter of its width and height
  *     per block:  x = cpe1(x);  x = x + attention(LN1 x);  x = cpe2(x);  x = x + ffn(LN2 x)
  *     between stages:  x = convolution of stride 2
  *     logits = head mean silu(projection x)
  *
- * Keys of a block close the sweep of the block before; its queries, and with linear attention its
- * values once more, come from a norm of their own. So only x crosses the barrier between them
- * (softmax: x, K and V). No step writes x in place: a convolution reads its neighbours.
+ * Keys of a block are computed in the last steps of the previous block's sweep; its queries, and
+ * with linear attention its values again, are computed from a norm of their own. So only x has to
+ * be stored between sweeps (softmax: x, K and V). No step writes x in place, because convolutions
+ * read neighbouring rows.
  */
 #include "models/pyramid/pyramid.h"
 
@@ -34,7 +35,7 @@ struct context {
     uint32_t stage, block;             /* their numbers */
     fv_view x;                         /* the residual stream */
     fv_weight cos, sin;                /* of the stage */
-    fv_level feature[FV_PYRAMID_MOST]; /* of every stage, for a decoder */
+    fv_level feature[FV_PYRAMID_MOST]; /* features of every stage, for a decoder */
 };
 
 static uint32_t half(uint32_t n)
@@ -131,7 +132,7 @@ static fv_view dwconv(fv_builder *b, const char *label, const fv_layer *l, const
     return conv.out;
 }
 
-/* x = x + depthwise convolution of x: the filters have the residual in them. */
+/* x = x + depthwise convolution of x; the residual is folded into the filters. */
 static fv_view residual_dwconv(const struct context *c, const char *label, fv_view in,
                                const fv_layer *l)
 {
@@ -185,7 +186,7 @@ static void rotate(const struct context *c, const char *label, fv_view x)
     fv_emit_rope(c->b, label, x, &c->cos, &c->sin, &c->grid, heads, c->s->width / heads, x);
 }
 
-/* Queries or keys as the attention gets them. */
+/* Offers queries or keys as an output, as the attention reads them. */
 static fv_block_output offer(const struct context *c, char what, fv_view rows)
 {
     const fv_block_output name = fv_block_output_name(c->stage, c->block, what);
@@ -211,7 +212,7 @@ static void attend(struct context *c, const fv_pyramid_block *w)
                       .k = kv,
                       .v = fv_view_cols(kv, width)};
     fv_attention_scales(&a, attention, 1 / sqrt(d), 1e-6);
-    if (linear) { /* features are rotated inside of the mechanism */
+    if (linear) { /* linear attention rotates its features itself */
         a.flags = FV_FLAG_ROPE;
         a.cos = c->cos;
         a.sin = c->sin;
@@ -256,7 +257,7 @@ static void block(struct context *c, const fv_pyramid_block *w)
     mlp(c, w);
 }
 
-/* The stage's feature, for a head on it. */
+/* Sets the stage's feature, for a head. */
 static void read_feature(struct context *c, uint32_t i)
 {
     const fv_pyramid_stage *s = c->s;

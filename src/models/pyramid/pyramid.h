@@ -1,6 +1,5 @@
-/* pyramid.h: MAViT and NaLaFormer: a convolutional stem, stages of blocks on ever coarser grids,
- * and what differs between the two families.
- */
+/* pyramid.h: MAViT and NaLaFormer: a convolutional stem, and stages of blocks on ever coarser
+ * grids. fv_pyramid_form has what differs between the two families. */
 #ifndef FOVEA_SRC_MODELS_PYRAMID_H
 #define FOVEA_SRC_MODELS_PYRAMID_H
 
@@ -9,7 +8,7 @@
 #include "models/tensor_reader.h"
 
 #define FV_PYRAMID_MOST 16 /* stages */
-#define FV_PYRAMID_STEM 4  /* convolutions; their grid is a quarter of the picture */
+#define FV_PYRAMID_STEM 4  /* convolutions, which reduce the picture's sides to a quarter */
 
 typedef struct fv_pyramid_block {
     bool linear;   /* the family's mechanism, else softmax */
@@ -27,8 +26,8 @@ typedef struct fv_pyramid_block {
 typedef struct fv_pyramid_stage {
     uint32_t width, depth, heads, hidden;
     fv_pyramid_block *block; /* depth of them */
-    fv_layer norm;           /* of the stage's output when it is a feature; or absent */
-    fv_layer down;           /* to the next stage, BatchNorm folded; absent in the last */
+    fv_layer norm;           /* norm of the stage's output as a feature; or absent */
+    fv_layer down; /* convolution to the next stage, BatchNorm folded; absent in the last stage */
 } fv_pyramid_stage;
 
 typedef struct fv_pyramid {
@@ -39,7 +38,7 @@ typedef struct fv_pyramid {
     fv_layer head; /* or absent */
 } fv_pyramid;
 
-/* The part of a block between its attention and its projection. */
+/* What a family's `mix` reads: the part of a block between its attention and its projection. */
 typedef struct fv_pyramid_mix {
     fv_builder *b;
     const fv_pyramid_block *w;
@@ -48,7 +47,7 @@ typedef struct fv_pyramid_mix {
     fv_view attention, v, gate;
 } fv_pyramid_mix;
 
-/* One size of a synthetic checkpoint. */
+/* One size of synthetic checkpoints. */
 #define FV_PYRAMID_STAGES 4
 typedef struct fv_pyramid_spec {
     const char *name;
@@ -57,15 +56,15 @@ typedef struct fv_pyramid_spec {
     uint32_t projection;
 } fv_pyramid_spec;
 
-/* What is a family's own: fv_family.form. */
+/* What differs between families: fv_family.form. */
 typedef struct fv_pyramid_form {
     const char *type;                 /* model_type */
     uint32_t mech;                    /* of 'l' blocks */
     const char *cpe1, *cpe2;          /* stems; cpe2 NULL: none */
-    const char *fused, *inner, *proj; /* stems in a block; inner NULL: none */
+    const char *fused, *inner, *proj; /* stems in a block; inner NULL: no such norm */
     /* What the projection reads. */
     fv_view (*mix)(const fv_pyramid_mix *m);
-    const fv_pyramid_spec *sizes; /* the published ones; ends with a NULL name */
+    const fv_pyramid_spec *sizes; /* the published sizes; the last has a NULL name */
 } fv_pyramid_form;
 
 /* pyramid_read.c: roles from names and shapes. */
@@ -76,20 +75,20 @@ void fv_pyramid_release(fovea_model *m);
 /* pyramid.c: steps from roles. */
 fovea_status fv_pyramid_grid(const fovea_model *m, fv_emit_options *o);
 fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
-/* The weights of a purpose: of a head alone, as nothing else is trained. */
+/* Visits the weights that have a purpose: only those of the head, because nothing else can be
+ * trained. */
 void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
                         void *ctx);
-/* The local position encoding of v, added to the attention and multiplied by `gate` (id
- * FV_NO_VALUE: not multiplied). */
+/* (attention + local position encoding of v) * gate; without the gate if its id is FV_NO_VALUE. */
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
 
-/* pyramid_synthetic.c: random checkpoints. Names of the sizes, NULL past the end; `name` is one of
- * them, or has a neck or head after it. */
+/* pyramid_synthetic.c: random checkpoints. fv_pyramid_synthetic gives the names of the sizes, NULL
+ * past the end. `name` is one of them, possibly followed by that of a neck or head. */
 const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
 fovea_status fv_pyramid_make_synthetic(struct json_t **config, struct fv_source *source,
                                        const fv_pyramid_form *form, const char *name);
 
-/* Defines the family `id`, of what the file has as `form`. */
+/* Defines the family `id`, whose fv_pyramid_form is `form` of the same file. */
 #define FV_PYRAMID_FAMILY(id, mechanism)                                                           \
     static const char *synthetic(size_t index)                                                     \
     {                                                                                              \

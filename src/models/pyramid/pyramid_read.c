@@ -1,6 +1,5 @@
-/* pyramid_read.c: the roles of a MAViT or NaLaFormer from its constructor's fields and the tensors
- * of its checkpoint.
- */
+/* pyramid_read.c: reads the roles of a MAViT or NaLaFormer from its constructor's fields and the
+ * tensors of its checkpoint. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +19,7 @@
 #define DEPTH 1024
 #define CLASSES (1u << 24)
 #define NATIVE 224
-#define ANGLES 1e-2 /* of a stored rotation: float16 and bfloat16 are not a reason to refuse it */
+#define ANGLES 1e-2 /* tolerance of stored angles, which may be float16 or bfloat16 */
 
 struct reader {
     fv_tensor_reader t;
@@ -33,7 +32,7 @@ struct reader {
 
 /* ---- config.json ---- */
 
-/* The list `key`, with an item for every stage. */
+/* Reads the list `key`, which has an item for every stage. */
 static fovea_status get_list(const json_t **out, const struct reader *r, const char *key)
 {
     const json_t *list = fv_config_get(r->config, key);
@@ -95,7 +94,8 @@ static fovea_status read_hidden(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Lists may be longer than the stage is deep, as those of the official sizes are. */
+/* Reads the kinds of blocks. A list may be longer than its stage is deep, as in the official sizes.
+ */
 static fovea_status read_flags(struct reader *r)
 {
     const json_t *list = NULL;
@@ -114,7 +114,7 @@ static fovea_status read_flags(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Stages with layer scale; where config.json does not say, those that have its tensors. */
+/* Reads which stages have layer scale; if config.json does not say, those with its tensors. */
 static fovea_status read_scaled(struct reader *r)
 {
     const json_t *list = NULL;
@@ -221,7 +221,8 @@ static fovea_status read_mlp(struct reader *r, fv_pyramid_block *b, const char *
                                           .size = 1});
 }
 
-/* The rotation is computed again; a stored one shows whether num_heads is right. */
+/* Checks a stored rotation, which is not used otherwise: its angles show whether num_heads is
+ * right. */
 static fovea_status check_angles(struct reader *r, const fv_pyramid_stage *s, const char *prefix)
 {
     static const char stem[] = "RoPE.", part[] = "angle";
@@ -272,7 +273,8 @@ static fovea_status read_stage(struct reader *r, uint32_t i)
                : FOVEA_OK;
 }
 
-/* A backbone has neither; "num_classes": 0 leaves the projection alone. */
+/* Reads projection and head. A backbone has neither; with "num_classes": 0 there is only the
+ * projection. */
 static fovea_status read_head(struct reader *r)
 {
     fv_pyramid *p = r->p;
@@ -365,7 +367,7 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(fv_decoder_read(m, source, config, width, r.p->stages));
     if (!m->decoder)
         FV_TRY(fv_segmentation_read(m, source, config->file, width, r.p->stages));
-    /* A weight without a role would silently make it another model; other heads do not. */
+    /* If a weight were not read, the result would silently be wrong; other heads may be skipped. */
     fv_reader_leave(&r.t, "", "head");
     FV_TRY(fv_reader_all_used(&r.t, ""));
     fill_info(m);

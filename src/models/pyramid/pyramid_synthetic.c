@@ -1,8 +1,8 @@
 /* pyramid_synthetic.c: MAViT and NaLaFormer checkpoints of the published sizes with random weights.
  *
- * Weights are spread so that activations stay near 1 through any depth: the inputs of a sum are
- * weighted by 1/sqrt(their number), and what is added to the residual stream by 1/sqrt(3 depth)
- * more, as a block adds three or four times.
+ * Random weights keep activations near 1 at any depth: a matrix is scaled by 1/sqrt(number of
+ * inputs), and one whose output is added to the residual stream also by 1/sqrt(3 depth), because a
+ * block adds three or four times.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index)
     return form->sizes[n].name;
 }
 
-/* The size whose name is the first n characters. */
+/* The size whose name is the first n characters of `name`. */
 static const fv_pyramid_spec *find_size(const fv_pyramid_form *form, const char *name, size_t n)
 {
     const fv_pyramid_spec *s = form->sizes;
@@ -35,7 +35,7 @@ struct maker {
     fv_synthetic m;
     const fv_pyramid_form *form;
     const fv_pyramid_spec *spec;
-    float added; /* deviation of what a branch adds */
+    float added; /* standard deviation of what a branch adds */
 };
 
 static void vector(struct maker *m, const char *prefix, const char *name, uint64_t n, float mean,
@@ -112,7 +112,7 @@ static void stem(struct maker *m)
 
 /* ---- config.json ---- */
 
-/* The early two stages are linear. */
+/* Makes the kinds of blocks: linear in the first two stages. */
 static json_t *flags(const fv_pyramid_spec *s)
 {
     json_t *list = json_array();
@@ -144,7 +144,7 @@ static void head(struct maker *m, json_t *made)
     json_object_set_new(made, "num_classes", json_integer(CLASSES));
 }
 
-/* What dense backbones have instead of the head. */
+/* Adds the norms that dense backbones have instead of the head. */
 static void extra_norms(struct maker *m)
 {
     char prefix[40];
