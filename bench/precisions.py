@@ -107,9 +107,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default=",".join(MODELS), metavar="NAME,...", help="of " + ", ".join(MODELS))
     parser.add_argument("--time", type=float, default=20, help="seconds of each case (%(default)s)")
-    parser.add_argument("--threads", type=int, help="as many as the device has by itself")
+    parser.add_argument("--threads", type=int, help="number of threads; default: the device's own")
     parser.add_argument("--from", dest="earlier", metavar="FILE", help="show results of an earlier -o")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where results are kept, as JSON")
+    parser.add_argument("-o", "--output", metavar="FILE", help="file for the results, as JSON")
     options = parser.parse_args()
     unknown = [name for name in options.models.split(",") if name not in MODELS]
     if unknown:

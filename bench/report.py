@@ -138,7 +138,8 @@ def page(title, axis, panels):
 def over_sizes(results, title, panels):
     """panels: [(title, function of a result, function of what the plan announced or None, whether linear)]"""
     if not all(extent(r) for r in results) or len({r["params"].get("what") for r in results}) > 1:
-        raise ValueError("drawn are models, blocks, attentions or evaluations of given sizes, one kind at a time")
+        raise ValueError("cannot draw these results; give models, blocks, attentions or evaluations of "
+                         "given sizes, one kind at a time")
     series = series_of(results)
     tics = ", ".join("%s %d" % (quoted(size_name(r)), extent(r)) for r in results)
     xs = [extent(r) for r in results]

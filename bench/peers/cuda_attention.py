@@ -47,10 +47,11 @@ def arguments():
     parser.add_argument("--attention", type=lambda text: text.split(","), default=list(BIDIRECTIONAL + CAUSAL))
     parser.add_argument("--size", type=numbers, default=[1024, 1536], help="pixels of the model's picture")
     parser.add_argument("--model", default="dinov2-l", choices=["dinov2-l", "dinov2-b", "dinov2-s", "tiny", "none"])
-    parser.add_argument("--small", default="dinov2-s", help="whose frames of 224 pixels are looked at, or none")
+    parser.add_argument("--small", default="dinov2-s",
+                        help="model whose kernels are timed in frames of 224 pixels; or none")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--json", metavar="FILE", help="every turn's times")
+    parser.add_argument("--json", metavar="FILE", help="file for the times of every turn")
     return parser.parse_args()
 
 

@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
-"""peers.py: the same model on Fovea and on the engines that people use, side by side.
+"""peers.py: the same model on Fovea and on other engines, compared.
 
     peers.py --model dinov2-b --size 518,1036          tables; progress on standard error
-    peers.py --size 518 --precision f32                what all have, and nothing else
+    peers.py --size 518 --precision f32                only the precision that all engines have
     peers.py --model depth-anything-s,rf-detr,vitpose-s --precision f32,default,int8
-    peers.py --model mavit-t,pola-swin-t --official FOLDER      their authors' code is there
+    peers.py --model mavit-t,pola-swin-t --official FOLDER      FOLDER has their authors' code
     peers.py --size 518 -o json -O r.json; peers.py --from r.json -o md
 
 A DINOv2 has random weights from a seed, in a Hugging Face folder that Fovea and PyTorch read and the ONNX graphs
-refer to; it runs once with softmax and once with linear attention (ELU + 1). Other models are those of tasks,
-with the attention that they have: bench/peers/task_models.py makes them. All engines have as many threads, and
-run with float32 asked for, as the engine comes, in bfloat16 and in int8, as far as they have these. In float32
-all must give the same numbers; the others are told by the cosines of their rows with those of the same engine in
-float32. Each engine is a process of its own for each precision; in every round each has a turn, while the others
-are stopped. All are in memory at once. Engines that are not installed are named and left out;
-bench/peers/peers.sh installs them. Fovea is FOVEA_LIBRARY of the environment, else build/src beside.
+refer to. It runs once with softmax and once with linear attention (ELU + 1). The other models are for tasks, and
+keep their own attention; bench/peers/task_models.py makes them. All engines get the same number of threads. They
+run in float32, in their default precision, in bfloat16 and in int8, as far as they support these. In float32 all
+must give the same numbers. For other precisions the report gives the cosines of an engine's rows with its own rows
+in float32.
 
-Intel's server processors have AMX, which processors of edge devices do not, and which Fovea does not use: with
---no-amx no engine gets it from the kernel.
+Each engine runs in a separate process for each precision, and all processes are in memory at once. In every round
+they run one after the other, while the others are stopped. Engines that are not installed are named and left out;
+bench/peers/peers.sh installs them. Fovea's library is the environment's FOVEA_LIBRARY, else the one in build/src.
+
+Intel's server processors have AMX, which processors of edge devices do not have, and which Fovea does not use: with
+--no-amx the kernel refuses it to all engines.
 
 Exit status: 0; 1 when something is wrong with the command or Fovea fails; 3 when results differ.
 """
@@ -61,9 +63,10 @@ def arguments():
     parser.add_argument("--model", type=listed(models), default=["dinov2-b"], metavar="NAME,...",
                         help="of " + ", ".join(models))
     parser.add_argument("--size", type=listed(None, int), metavar="N,...",
-                        help="pixels of a side (518,1036; of a task's model its own)")
+                        help="sides of pictures in pixels (518,1036; for a model of a task its own size)")
     parser.add_argument("--attention", type=listed(peer_engines.ATTENTIONS), metavar="NAME,...",
-                        help="softmax,linear; of a task's model, which has its own: linear is Fovea's beside it")
+                        help="softmax,linear; a model of a task keeps its own, and linear adds Fovea with "
+                             "linear attention")
     parser.add_argument("--precision", type=listed(peer_engines.PRECISIONS), metavar="NAME,...",
                         default=list(peer_engines.PRECISIONS),
                         help="f32, default (as the engine comes; not measured again where that is float32), bf16, "
@@ -72,16 +75,16 @@ def arguments():
                         help="of " + ", ".join(names))
     parser.add_argument("--official", metavar="FOLDER", default="",
                         help="where checkouts of MALA and PolaFormer are, for mavit-t, pola-swin-t and pola-pvt-t")
-    parser.add_argument("--no-amx", dest="amx", action="store_false", help="keep the engines from AMX")
-    parser.add_argument("--threads", type=int, default=2, help="of each engine (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and picture")
+    parser.add_argument("--no-amx", dest="amx", action="store_false", help="do not let engines use AMX")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each engine (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=7, help="number of rounds (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random weights and pictures")
     parser.add_argument("--folder", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "peers"),
-                        help="where models are kept (build/peers)")
-    parser.add_argument("--list", action="store_true", help="name the engines and what is installed")
+                        help="folder for the models (build/peers)")
+    parser.add_argument("--list", action="store_true", help="list the engines, and which of them are installed")
     parser.add_argument("--from", dest="earlier", metavar="FILE", help="show results of an earlier -o json")
     parser.add_argument("-o", "--output", choices=["text", "md", "json"], default="text")
-    parser.add_argument("-O", "--output-file", metavar="FILE", help="instead of standard output")
+    parser.add_argument("-O", "--output-file", metavar="FILE", help="file for the results instead of standard output")
     return parser.parse_args()
 
 

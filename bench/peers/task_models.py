@@ -4,9 +4,9 @@ exports of the same model, which the other engines read.
 
     task_models.py NAME FOLDER SIZE [OFFICIAL]
 
-Depth Anything, RF-DETR, EoMT, ViTPose and SAM's encoder are transformers'; MAViT and PolaFormer are their authors'
-code, of which OFFICIAL is a folder with checkouts: MALA (github.com/qhfan/MALA) and PolaFormer
-(github.com/ZacharyMeng/PolaFormer). What was made before is kept. The graph's outputs are rows as Fovea has them.
+The code of Depth Anything, RF-DETR, EoMT, ViTPose and SAM's encoder is transformers'; that of MAViT and PolaFormer is
+their authors', and OFFICIAL is a folder with checkouts of it: MALA (github.com/qhfan/MALA) and PolaFormer
+(github.com/ZacharyMeng/PolaFormer). Existing files are kept. The graph's outputs are rows, as Fovea's are.
 """
 import dataclasses
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """task_precision.py: how far depth, boxes, masks and key points in bfloat16 are from those in float32, in the units of
-each task: Fovea's beside those of PyTorch's `model.to(torch.bfloat16)`, each against its own float32.
+each task: for Fovea and for PyTorch's `model.to(torch.bfloat16)`, each compared with its own float32.
 
-    task_precision.py TRAINED PHOTOS FOLDER [NAME ...]     bench/peers/task_precision.sh calls it
+    task_precision.py TRAINED PHOTOS FOLDER [NAME ...]     called by bench/peers/task_precision.sh
 
 The models are those of task_models.py. No checkpoint of any of them is in a package, so their backbones take the
-trained ViT-S/14 of the folder TRAINED, whose patches and positions are resized where a model has others; the parts
+trained ViT-S/14 of the folder TRAINED, with patches and positions resized to each model's; the parts
 after the backbone have random weights that keep the size of what they multiply, so that results differ from place
 to place and picture to picture. PHOTOS are the pictures, squashed to the model's size.
 """

@@ -16,13 +16,14 @@ Checking an attention written in PyTorch takes five lines:
     got = fovea.attention(q.numpy(), k.numpy(), v.numpy(), "linear:elu1")
     print(abs(got - want.numpy()).max() / abs(want.numpy()).max())
 
-Every object may be used by several threads, which run Python while one computes. Only one at a time is
-inside a Plan or a State, the others wait; threads that are to compute side by side have a Plan each
-(Model.plan).
+Several threads may use the same object; while one computes, the others can run Python. Only one thread at a
+time can be inside a Plan or a State, and others wait. Threads that are to compute at the same time need a Plan
+each (Model.plan).
 
-The library is FOVEA_LIBRARY of the environment, else the one in this package, else what the loader finds,
-else build/src of the repository that contains this package. What fails raises fovea.Error with the library's
-own message, or ValueError and TypeError. Names, defaults and formulas are those of fovea/fovea.h.
+The library is the one that the environment variable FOVEA_LIBRARY names, else the one in this package, else the
+one that the loader finds, else the one in build/src of the repository that contains this package. Failures raise
+fovea.Error with the library's own message, or ValueError and TypeError.
+Names, defaults and formulas are those of fovea/fovea.h.
 """
 from ._attention import State, attention
 from ._crops import crop

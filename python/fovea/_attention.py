@@ -163,7 +163,7 @@ def attention(q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike, attention: s
       gate_q, gate_k                       (B, H, N); weights with gates="x-dense", "q-dense", ...
       x, g                                 (B, N, C)
 
-    With rows of tokens (2-D q) these are rows, too: (N, H), (N, H*d), (N, C). A causal attention
+    If q is 2-D (rows of tokens), these are rows too: (N, H), (N, H*d), (N, C). A causal attention
     begins with `state` (None: zeros), and with return_state=True the result is (out, state):
     (S, Z) with S (B, H, d', dv) and Z (B, H, d'), None without a denominator.
     """

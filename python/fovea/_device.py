@@ -18,17 +18,17 @@ Path = Union[str, "os.PathLike[str]"]
 class Device(Handle):
     """Where things run: Device("cpu", threads=4, isa="avx2"), Device("cl:0"), Device("cuda:0").
 
-    In a `with` it is the device of all that is made inside without another one, and is closed at the end:
+    In a `with` statement it is the default device of all objects made inside, and is closed at the end:
 
         with fovea.Device("cpu", threads=4):
             out = fovea.load("dinov2-base")("photo.jpg")
 
-    Plans that were made on it go on after that; new ones need an open device.
+    Plans that were made on it keep working after that; new plans need an open device.
 
-    `threads`: 0: all cores. `cores`: "0-3,6", where they run. `max_dispatch_seconds`: of one call of a
-    GPU's. `cache`: directory of compiled kernels of a GPU, "" for none. `lock_memory`, `priority`,
-    `thread_name`: of the CPU's workers, for real time. `context`: the address of a cl_context of the
-    caller's, for its buffers and events."""
+    `threads`: number of workers; 0: one per core. `cores`: the cores that they run on, such as "0-3,6".
+    `max_dispatch_seconds`: longest time of one call of a GPU. `cache`: directory for compiled kernels of a GPU,
+    "" for none. `lock_memory`, `priority` and `thread_name` set up the CPU's workers for real-time use. `context`:
+    the address of the caller's cl_context, so that its buffers and events can be used."""
 
     _token: "Optional[Token[Optional[Device]]]" = None
 
@@ -92,9 +92,9 @@ class ExternalImage(Handle):
 
     `fd`: the dma-buf's file descriptor, or a list of one for each plane. `memory`: an address, or a list
     of one for each plane, of `kind` "host", "opencl" (a cl_mem), "cuda" (a tensor's data_ptr()), "egl" or
-    "nvmm". `offsets`, `strides`: bytes, for each plane; 0: at the beginning of the memory, packed rows.
-    `size`: bytes of the memory. `owner`: an object that is kept alive as long as the image. `device`: that
-    of the model whose plans read the image."""
+    "nvmm". `offsets`, `strides`: in bytes, one for each plane; an offset of 0 is the beginning of the memory, a
+    stride of 0 means packed rows. `size`: bytes of the memory. `owner`: an object that is kept alive as long as the
+    image. `device`: the device of the model whose plans read the image."""
 
     def __init__(self, device: Optional[Device], format: str, width: int, height: int,
                  fd: Union[int, Sequence[int], None] = None,

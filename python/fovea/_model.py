@@ -46,16 +46,16 @@ Image = Union[npt.NDArray[np.uint8], npt.NDArray[np.float32], Tensor, PillowImag
 
 class Model(Handle):
     """A checkpoint: fovea.load("dinov2-base") finds it by name. `prefix`: the prefix of its
-    tensors' names, where it is a part of a larger checkpoint. `device`: a Device, its name, or the one of the `with`
-    around. `linear`: what differs in linear attentions of a ViT, fields of fovea_linear_attention_params:
-    dict(nala_lambda=4, heads=12).
+    tensors' names, if it is a part of a larger checkpoint. `device`: a Device or its name; None: that of the
+    enclosing `with`. `linear`: parameters of linear attentions in a ViT that differ from the defaults, as fields of
+    fovea_linear_attention_params: dict(nala_lambda=4, heads=12).
 
         model = fovea.load("dinov2-base")
-        out = model(image)                           # resized and cropped as the model wants it
+        out = model(image)                           # resized and cropped as the model requires
         out = model(image, size=1036)                # at another size
         out = model(image, attention="foveated")
 
-    A model may be used by several threads; those that are to compute side by side have a Plan each."""
+    Several threads may use a model; those that are to compute at the same time need a Plan each."""
 
     PLANS = 4  # one for each size and choice; only the last ones used are kept
 
@@ -99,7 +99,7 @@ class Model(Handle):
 
     @property
     def outputs(self) -> List[str]:
-        """Names of all outputs that it can give, the main one first."""
+        """Names of all outputs of the model, the main one first."""
         return names(lib.fovea_model_output, self._as_parameter_)
 
     @property
@@ -158,21 +158,21 @@ class Model(Handle):
                  outputs: Optional[Sequence[str]] = None, size: Union[int, Tuple[int, int], None] = None,
                  preprocess: bool = True, format: Optional[str] = None,
                  **options: Any) -> Union[Result, Batch, Iterator[Result]]:
-        """What the model says of a picture: a Result. Of a list or tuple, or of an array with another axis in
-        front, a Batch, which is a list of them; of an iterator an iterator, which runs a picture whenever it
-        is asked for the next. A picture is
+        """Runs the model on a picture and returns a Result. For a list or tuple, or an array with another axis in
+        front, it returns a Batch, which is a list of Results. For an iterator it returns an iterator, which runs a
+        picture whenever the next Result is requested. A picture is one of
 
-          uint8 (H, W, 3) R, G, B; (3, H, W) too; [..., ::-1] of B, G, R; (H, W) grey
-          float32 (3, H, W), planes that are normalised, in the size to be run
-          a tensor of PyTorch or another library, of the same shapes; by DLPack
-          an image of Pillow, or a path of one; turned as its EXIF says
-          a camera's frame: see run(); an ExternalImage
+          uint8 (H, W, 3) or (3, H, W) R, G, B; a view [..., ::-1] of B, G, R; (H, W) grey
+          float32 (3, H, W): normalised planes, in the size to be run
+          a tensor of PyTorch or another library that supports DLPack, with the same shapes
+          an image of Pillow, or the path of a picture; turned as its EXIF says
+          a camera's frame, see run(); an ExternalImage
 
         Arrays and tensors are read in place if the pixels of a row are contiguous.
 
         The picture is resized and cropped as the model's own image processor does, and to `size`, pixels or
         (width, height), if that is given. With preprocess=False it is run in its own size, except for a partial
-        patch at the right and bottom edges. `outputs`: names of Model.outputs, None: what the model is for.
+        patch at the right and bottom edges. `outputs`: names of Model.outputs; None: those that its task needs.
         `attention` and the other options are those of run()."""
         with_outputs = self._task() if outputs is None else outputs
         if isinstance(image, Iterator):
@@ -232,33 +232,33 @@ class Model(Handle):
 
     def run(self, pixels: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
             preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Dict[str, FloatArray]:
-        """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
-        normalised; with another axis in front a batch of them. Where Pillow is installed also its
-        images, and paths of files. Returns {name: float32 rows} for `outputs` (None: the model's
-        main one). Bytes come in the size to be run, unless preprocess=True resizes and crops them
-        as the model's own image processor does.
+        """Runs one picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
+        normalised; an array with another axis in front is a batch. If Pillow is installed, its images
+        and paths of files are accepted too. Returns {name: float32 rows} for `outputs` (None: the
+        model's main one). Bytes must have the size to be run, unless preprocess=True resizes and crops
+        them as the model's own image processor does.
 
-        `attention` is a name for all blocks, with exceptions if need be: "linear+softmax@0-3".
+        `attention` is a name for all blocks, perhaps with exceptions: "linear+softmax@0-3".
         `options` are
 
-          size=1036 or (width, height)        with preprocess=True: pixels that it becomes
+          size=1036 or (width, height)        with preprocess=True: the size to resize to
           backend="pillow" or "torchvision"   with preprocess=True: whose arithmetic resizes bytes
           schedule="streamed" or "stepwise"
-          weights="f16", "bf16" or "int8"     in half the memory, of blocks in a quarter
-          activations="f16" or "bf16"         likewise; not on the CPU
-          compute="f32", "bf16" or "int8"     what products of matrices multiply; else "auto": what
-                                              tune_accuracy has found, else "bf16" where the device
-                                              has instructions for it, else, and with `weights` or
-                                              `activations`, "f32"
+          weights="f16", "bf16" or "int8"     type of stored weights; int8 applies to blocks only
+          activations="f16" or "bf16"         type of stored activations; not on the CPU
+          compute="f32", "bf16" or "int8"     type in which products of matrices multiply. Default
+                                              "auto": what tune_accuracy has found, else "bf16" if
+                                              the device has instructions for it, else "f32". With
+                                              `weights` or `activations` the default is "f32"
           format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
                                               rows of Y, then of U and V; H and W are even
           format="bgr8"                       (H, W, 3) is B, G, R
-          yuv="601", "709", "601-full", ...   what these mean (choose_yuv)
-          count=4                             of a call with several pictures: up to 4 consecutive
+          yuv="601", "709", "601-full", ...   the meaning of Y, U and V (choose_yuv)
+          count=4                             in a call with several pictures: up to 4 consecutive
                                               pictures of one size are run together
 
-        Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
-        with the memory that they compute in."""
+        There is a plan for each kind and size of picture and each choice of options. The last
+        `PLANS` (4) plans are kept, with the memory that they compute in."""
         array = self._read(pixels)
         chosen = choice(attention, outputs, preprocess, **options)
         if not isinstance(array, ExternalImage) and array.ndim == 4:
@@ -270,8 +270,8 @@ class Model(Handle):
     def features(self, pixels: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
                  preprocess: bool = False, format: Optional[str] = None,
                  **options: Any) -> Dict[str, Features]:
-        """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
-        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. ExternalImage
+        """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)} for
+        `outputs`; None: for last_hidden_state or every stage. "segmentation" gives logits. Pictures
         and options are those of run()."""
         if outputs is None:
             outputs = [o for o in self.outputs if re.fullmatch(r"last_hidden_state|stage\d+", o)]
@@ -280,29 +280,31 @@ class Model(Handle):
 
     def plan(self, like: Any, attention: Optional[str] = None, outputs: Optional[Sequence[str]] = None,
              preprocess: bool = False, format: Optional[str] = None, **options: Any) -> Plan:
-        """A Plan of the caller's own, for pictures such as `like`; options are those of run(). What
-        threads run with a plan each they compute side by side; weights are shared."""
+        """Creates a Plan that belongs to the caller, for pictures like `like`; options are those of run().
+        Threads with a plan each can compute at the same time; they share the weights."""
         return Plan(self, self._device, frame_of(self._read(like), format),
                     choice(attention, outputs, preprocess, **options), format)
 
     def tune_accuracy(self, pictures: Iterable[Any], bound: float, attention: Optional[str] = None,
                       outputs: Optional[Sequence[str]] = None, preprocess: bool = False,
                       format: Optional[str] = None, seconds: float = 0, **options: Any) -> Tuned:
-        """Finds the fastest types of products with which `outputs` for these pictures, which have one
-        size, keep a cosine of `bound` with float32, such as 0.9995: what compute="auto" is from then
-        on, in this process, and with save_wisdom() in later ones. Takes `seconds` at most, 0: as long
-        as it takes. Returns Tuned(compute, tried, bf16): what "auto" is (None: nothing was found in
-        time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mixed" as far as they
-        were tried, and which steps are bfloat16 in "mixed", where others are int8."""
+        """Finds the fastest types of products with which `outputs` for these pictures keep a cosine of at
+        least `bound` with float32, such as 0.9995. The pictures must have one size. compute="auto" uses
+        the result from then on, in this process, and after save_wisdom() in later ones. `seconds`
+        limits the time; 0: no limit.
+
+        Returns Tuned(compute, tried, bf16). compute: the type that "auto" uses; None: nothing was found in
+        time. tried: {way: {"cosine", "worst", "seconds"}} for those of "f32", "bf16", "int8" and "mixed"
+        that were tried. bf16: the steps that are bfloat16 in "mixed", where the others are int8."""
         given = [self._read(p) for p in pictures]
         if not given:
-            raise ValueError("no pictures to measure accuracy on")
+            raise ValueError("no pictures given; accuracy needs at least one")
         arrays: List[Array] = [p for p in given if not isinstance(p, ExternalImage)]
         if len(arrays) < len(given):
-            raise TypeError("accuracy is measured on arrays of pixels or files; give those")
+            raise TypeError("accuracy cannot be measured on an ExternalImage; give arrays of pixels or files")
         frame = frame_of(arrays[0], format)
         if any(frame_of(p, format) != frame for p in arrays):
-            raise ValueError("pictures of several sizes or kinds; give those of one, or tune for each")
+            raise ValueError("the pictures have several sizes or kinds; give pictures of one, or tune for each")
         frames = (c.Frame * len(arrays))(*[planes(p, frame[0], frame[2]) for p in arrays])
         chosen = choice(attention, outputs, preprocess, **options)
         report = c.AccuracyReport()
@@ -376,21 +378,21 @@ def load(name: Union[str, "os.PathLike[str]", _source.File, Mapping[str, _source
          weights_cache: Union[str, "os.PathLike[str]", None] = None) -> Model:
     """A model by name:
 
-      a folder with config.json and model.safetensors, or one such file
-      "facebook/dinov2-base", or "dinov2-base" alone: of the Hugging Face hub, as it is in the cache
-          here ($HF_HOME); nothing is downloaded, but the error says by what it is
+      a folder with config.json and model.safetensors, or the path of such a .safetensors file
+      "facebook/dinov2-base", or "dinov2-base" alone: a model of the Hugging Face hub that is in the local
+          cache ($HF_HOME); nothing is downloaded, but the error says which command downloads it
       "synthetic:dinov2-s": random weights
 
-    or what a folder would have, as bytes and files that are open:
+    or the files of such a folder as bytes and open files:
 
-      {"config.json": bytes, "model.safetensors": file}: all of them by name
-      bytes, a file of safetensors: the weights, with `config`, what is in config.json, as a dictionary or text
+      {"config.json": bytes, "model.safetensors": file}: all files by name
+      bytes or an open file: the weights, together with `config`, the content of config.json as a dictionary or text
 
-    A file on the disk is mapped from its current position to its end, and may be closed; another one is read. Bytes
-    are read whenever a plan is made: they are held, and must not change, until the model and its plans are gone.
+    A file on the disk is mapped from its current position to its end, and may then be closed; other files are read.
+    Bytes are read whenever a plan is made: they are kept, and must not change, until the model and its plans are gone.
 
-    `device`: a Device, or what makes one, "cl:0"; None: that of the `with` around, else the CPU. `prefix`,
+    `device`: a Device, or the name of one, such as "cl:0"; None: that of the enclosing `with`, else the CPU. `prefix`,
     `linear`: see Model. `weights_cache`: a folder in which packed weights are kept, so that later processes
-    map them; None: FOVEA_WEIGHTS_CACHE of the environment; "": none."""
+    map them; None: the environment's FOVEA_WEIGHTS_CACHE; "": they are not kept."""
     source = _source.of(name, config)
     return Model(source or _hub.find(name), device, prefix, linear, weights_cache)  # type: ignore[arg-type]

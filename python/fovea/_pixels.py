@@ -19,11 +19,12 @@ _HOST = (1, 3, 11, 13)
 
 def read(picture: Any, channels_first: bool = False, format: Optional[str] = None,
          white: bool = False) -> Union[Array, ExternalImage]:
-    """The array of a picture: itself, a view of a tensor, or what Pillow reads, turned as its EXIF says;
-    an ExternalImage stays what it is. Bytes are copied only if frames cannot have their layout.
-    `channels_first`: bytes (3, H, W) are meant, too. Shapes that could be either are refused, unless there is
-    a `format`, which rows of pixels have. `white`: of what Pillow reads, transparency is laid on white, as
-    transformers does where do_convert_rgb is true; else it is dropped."""
+    """The array of a picture: the array itself, a view of a tensor, or the pixels that Pillow reads, turned as
+    EXIF says. An ExternalImage is returned unchanged. Bytes are copied only if frames cannot have their layout.
+
+    `channels_first`: bytes (3, H, W) are accepted too. Shapes that could mean either are refused, unless `format`
+    is given, which only rows of pixels have. `white`: transparent pixels that Pillow reads are blended with white, as
+    transformers does if do_convert_rgb is true; else alpha is dropped."""
     if isinstance(picture, ExternalImage):
         return picture
     if isinstance(picture, np.ndarray):

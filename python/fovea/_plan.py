@@ -140,32 +140,32 @@ class Plan(Handle):
                 for rows in self._run_frames(pixels[i:i + count])]
 
     def detections(self, picture: Any, most: int = 10000) -> List[Detection]:
-        """Boxes that a detector finds in one picture, best first, `most` of them, in pixels of `picture`.
-        The plan's outputs are all of "cls.0", "box.0", ..., or "logits" and "pred_boxes"."""
+        """Boxes that a detector finds in one picture, best first, at most `most`, in pixels of `picture`.
+        The plan must have as outputs all of "cls.0", "box.0", ..., or "logits" and "pred_boxes"."""
         return self._detections(self._run(self._seen(picture)), most)
 
     def depth(self, picture: Any, unit: Optional[float] = None) -> npt.NDArray[Any]:
-        """Depth of every pixel of one picture, (H, W): float32, NaN outside of what the model sees; with a
-        `unit` uint16 in steps of `unit` metres, as depth cameras have it (0.001), 0 outside; with unit=0
-        the least of the picture becomes 1 and the greatest 65535. Output "predicted_depth"."""
+        """Depth of every pixel of one picture, (H, W): float32, NaN outside of what the model sees. With a
+        `unit` it is uint16 in steps of `unit` metres (0.001 for most depth cameras), 0 outside. With unit=0
+        the smallest value becomes 1 and the largest 65535. Needs the output "predicted_depth"."""
         return self._depth(self._run(self._seen(picture)), unit)
 
     def class_map(self, picture: Any) -> npt.NDArray[np.uint16]:
         """The class of every pixel of one picture, uint16 (H, W), NO_CLASS outside of what the model sees.
-        Outputs "segmentation", "seg_logits", or "masks_queries_logits" and "class_queries_logits"."""
+        Needs the output "segmentation" or "seg_logits", or "masks_queries_logits" and "class_queries_logits"."""
         return self._class_map(self._run(self._seen(picture)))
 
     def masks(self, picture: Any, rule: str = "panoptic", threshold: float = 0, mask_threshold: float = 0,
               overlap_threshold: float = 0, stuff: Sequence[int] = (), most: int = 1000) -> Masks:
-        """Masks that a segmenter finds in one picture. rule "panoptic" or "instance"; thresholds of 0 are
-        transformers'; masks of each class of `stuff` are one. Outputs "masks_queries_logits" and
-        "class_queries_logits"."""
+        """Masks that a segmenter finds in one picture. `rule`: "panoptic" or "instance". Thresholds of 0 mean
+        transformers' values. Masks with the same class are merged if the class is in `stuff`. Needs the outputs
+        "masks_queries_logits" and "class_queries_logits"."""
         return self._masks(self._run(self._seen(picture)), rule, threshold, mask_threshold, overlap_threshold,
                            stuff, most)
 
     def keypoints(self, picture: Any, most: int = 1000) -> List[Keypoint]:
-        """Key points of one picture, in pixels of it. It shows one person or thing: with preprocess=True the
-        box of the person is the whole picture, else the picture is what fovea.crop has cut out. Output
+        """Key points of one picture, in its pixels. The picture shows one person or thing: with preprocess=True
+        the whole picture is the person's box, else the picture must be a result of fovea.crop. Needs the output
         "heatmaps"."""
         return self._keypoints(self._run(self._seen(picture)), most)
 

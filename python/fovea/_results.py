@@ -14,15 +14,15 @@ Name = Callable[[int], Optional[str]]
 
 
 class Result(Mapping[str, FloatArray]):
-    """What a model says of one picture: its outputs by name, and what they mean.
+    """The result of a model for one picture: its outputs by name, and their interpretation.
 
         out = model(image)
         out["last_hidden_state"]     # float32 (tokens, C)
         out.features                 # the patches of it: (h, w, C)
-        out.depth, out.boxes, ...    # of models for that; fovea.Error names what is missing
+        out.depth, out.boxes, ...    # if the model has them; else fovea.Error says what is missing
 
-    What they mean is computed when it is first asked for. All sizes are in pixels of the picture that was
-    given. A result keeps the memory of the plan that has made it: keep arrays, rather than results."""
+    Interpretations are computed when they are first requested. All sizes are in pixels of the picture that was
+    given. A result keeps the memory of the plan that made it: keep arrays instead of results."""
 
     def __init__(self, plan: Plan, outputs: List[FloatArray], label: Name, keypoint: Name,
                  scores: Callable[[FloatArray], FloatArray], box: Optional[Sequence[float]] = None) -> None:

@@ -20,12 +20,13 @@ class Sequence(Handle):
 
         model = fovea.load("gla-340m")
         sequence = fovea.Sequence(model)
-        logits = sequence.feed([1, 523, 17])     # of what follows the last token
+        logits = sequence.feed([1, 523, 17])     # for the token after the last one
         logits = sequence.feed([int(logits.argmax())])
 
-    Ids come from a tokenizer of yours: of the package tokenizers, say. `rows`: tokens of a prompt at a
-    time. `context`: capacity of softmax attention's cache, in tokens; linear mixers need none. `all_logits`:
-    of every token that is fed, rows. `weights`, `compute`, `form` by name. `memory_limit`: bytes.
+    Ids come from your tokenizer, for example of the package tokenizers. `rows`: how many tokens of a prompt are
+    run at a time. `context`: capacity of softmax attention's cache, in tokens; linear mixers need none.
+    `all_logits`: return logits for every token that is fed, one row each. `weights`, `compute` and `form` are names
+    of types and forms. `memory_limit`: bytes.
     """
 
     def __init__(self, model: Model, rows: int = 0, context: int = 0, all_logits: bool = False,

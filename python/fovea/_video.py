@@ -10,7 +10,7 @@ from ._library import checked, lib, names
 
 
 def layouts() -> List[str]:
-    """Names of layouts, ffmpeg's of its pixel formats: "yuv420p", "uyvy422", "yuv422p10le", ..."""
+    """Names of layouts, which are ffmpeg's names of pixel formats: "yuv420p", "uyvy422", "yuv422p10le", ..."""
     return names(lambda _, index: lib.fovea_layout_name(index), None)
 
 
@@ -34,8 +34,8 @@ def choose_yuv(layout: str, height: int, coefficients: str = "unknown", range: s
 def convert(planes: Sequence[npt.NDArray[Any]], layout: str, width: int, height: int,
             yuv: str = "601") -> Tuple[npt.NDArray[np.uint8], Dict[str, str]]:
     """(pixels, options) for a call: model(pixels, **options). `planes`: an array for each plane of the
-    frame, with rows of bytes or of 16-bit numbers, of any stride. Pixels are a copy; width and
-    height are even where U and V are of several pixels."""
+    frame, with rows of bytes or of 16-bit numbers, of any stride. The returned pixels are a copy. Width and
+    height must be even if several pixels share U and V."""
     info = c.LayoutInfo()
     rule = c.code(c.YUVS, "yuv", yuv)
     checked(lib.fovea_layout_query(_layout(layout), width, height, rule, C.byref(info)))

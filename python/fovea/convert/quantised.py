@@ -1,11 +1,11 @@
 """quantised.py: converts quantised weights to float32: w = (q - zero point) * scale.
 
-By the names of the tensors that go with a weight q, of int8 or FP8, in the files of
+The format is recognised by the names of the tensors that accompany a weight q of int8 or FP8:
     torchao              _weight_qdata, _weight_scale, _weight_zero_point
-    bitsandbytes         weight, SCB (127 steps of it are a row's largest value)
-    compressed-tensors   weight, weight_scale, weight_zero_point; or weight_packed: 4 or 8 bits in words of 32
+    bitsandbytes         weight, SCB (a row's largest value, which is 127 steps)
+    compressed-tensors   weight, weight_scale, weight_zero_point; or weight_packed: 4 or 8 bits in 32-bit words
     transformers' FP8    weight, weight_scale_inv
-A scale is of the whole tensor, of a row, or of a block of rows and columns. What scales activations is left out.
+A scale applies to the whole tensor, a row, or a block of rows and columns. Scales of activations are ignored.
 """
 import functools
 import json

@@ -111,7 +111,7 @@ static void page(const cli_description *d, void *unused)
     section("OPTIONS");
     for (size_t i = 0; i < d->options; i++)
         option(d->option[i].letter, d->option[i].name, d->option[i].argument, d->option[i].help);
-    option('h', "help", NULL, "what this page says, shorter");
+    option('h', "help", NULL, "print a short form of this page");
     if (d->more) {
         section("NOTES");
         verbatim(d->more);
