@@ -22,11 +22,11 @@ typedef struct fv_config {
 /* Parses `size` bytes of text that came from `file`: an object, as json.h reads it. EFORMAT.
  * Release *out with json_decref. */
 fovea_status fv_config_parse(json_t **out, const char *file, const char *text, uint64_t size);
-/* The same for a format that does not allow a key to occur twice. */
+/* Parses text of a format in which a key must not occur twice. */
 fovea_status fv_config_parse_unique(json_t **out, const char *file, const char *text,
                                     uint64_t size);
 
-/* The same from a file of a store, of at most `limit` bytes. */
+/* Parses a file of a store, of at most `limit` bytes. */
 fovea_status fv_config_load(json_t **out, const fv_blob *file, uint64_t limit);
 
 /* The value of `key`, NULL when it is absent or null. */

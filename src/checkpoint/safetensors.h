@@ -50,7 +50,7 @@ extern const fv_file_type_info fv_file_types[FV_FILE_TYPES];
 /* The type of that name; FV_FILE_TYPES: not known. */
 enum fv_file_type fv_file_type_find(const char *name);
 
-typedef struct fovea_tensors { /* as which callers see it */
+typedef struct fovea_tensors { /* callers know it by this name */
     fv_blob bytes;
     json_t *header;   /* holds the names */
     json_t *metadata; /* of the header, or NULL */
@@ -65,7 +65,8 @@ fovea_tensor fv_tensor_shown(const fv_tensor *t);
 fovea_status fv_safetensors_read(fv_safetensors **out, fv_blob *bytes);
 /* Opens a file by its path; fails with EIO too. */
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path);
-/* The same for memory, which stays the caller's and must outlive *out; `path` is for messages. */
+/* Opens a file in memory, which stays the caller's and must outlive *out; `path` is for messages.
+ */
 fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
                                   uint64_t size);
 /* EIO when the file was written to since it was opened. */

@@ -27,7 +27,7 @@ typedef struct fv_blob {
  * contains the file `path`. */
 fovea_status fv_store_folder(fv_store **out, const char *folder);
 fovea_status fv_store_folder_of(fv_store **out, const char *path);
-/* Those of a caller. EINVAL. */
+/* Makes a store of a caller's files. EINVAL. */
 fovea_status fv_store_source(fv_store **out, const fovea_model_source *source);
 /* All blobs of the store must be closed before. NULL is fine. */
 void fv_store_close(fv_store *s);
@@ -38,7 +38,7 @@ fovea_status fv_store_open(const fv_store *s, fv_blob *blob, const char *name);
 fovea_status fv_store_need(const fv_store *s, fv_blob *blob, const char *name);
 /* The folder of fv_store_folder, or NULL. */
 const char *fv_store_path(const fv_store *s);
-/* What messages call the whole. */
+/* The store's name in messages. */
 const char *fv_store_name(const fv_store *s);
 
 /* fv_blob_map maps a file by its path. fv_blob_of refers to bytes that stay the caller's; `path` is

@@ -118,7 +118,7 @@ static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
     }
 }
 
-/* The same, with a stride between channels. */
+/* Reads a row of a convolution's weight whose channels have a stride. */
 static void read_strided(const fv_weight_part *p, uint64_t first, float *out)
 {
     const uint32_t channels = p->cols / p->taps;
@@ -193,7 +193,7 @@ static void read_mixed(const fv_weight_part *p, const fv_tensor *mix, uint32_t r
     }
 }
 
-/* The same for a vector's columns. */
+/* Adds all columns of a mixed part of a vector to `out`. */
 static void read_mixed_columns(const fv_weight_part *p, const fv_tensor *mix, float *out)
 {
     const uint32_t d = mixed_rows(mix);

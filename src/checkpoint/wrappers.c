@@ -1,4 +1,4 @@
-/* wrappers.c: what training programs wrap a model in, as the names of its tensors show it. */
+/* wrappers.c: recognises the modules and keys around a model by the names of its tensors. */
 #include "checkpoint/wrappers.h"
 
 #include <stdbool.h>

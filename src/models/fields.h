@@ -11,10 +11,10 @@
  * "fovea", pass. `config` is the whole file. */
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
                              const char *more);
-/* The same for a section that may have only the fields of `list`; `config` is the whole file. */
+/* Checks a section that may have only the fields of `list`; `config` is the whole file. */
 fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
                                      const char *list);
-/* The same for MAViT, NaLaFormer or PolaFormer, whose configuration is the whole file. */
+/* Checks the configuration of a MAViT, NaLaFormer or PolaFormer, which is the whole file. */
 fovea_status fv_fields_check_pyramid(const fv_config *config);
 /* Whether the section "fovea" of the whole file has `name` under "ignore". */
 fovea_status fv_fields_ignored(bool *out, const fv_config *config, const char *name);

@@ -1,5 +1,5 @@
-/* model.c: creating and freeing a model, what readers add to it, and the queries about it. load.c
- * loads it. */
+/* model.c: creates and frees models, adds what readers compute to them, and answers queries about
+ * them. load.c loads models. */
 #include "models/model.h"
 
 #include <stdarg.h>

@@ -138,7 +138,7 @@ static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const u
             break;
         }
     t->m->info.segments = classes;
-    return fv_reader_all_used(t, f->all); /* a head with other layers differs */
+    return fv_reader_all_used(t, f->all); /* unread layers are part of another head */
 }
 
 /* Adds a head, unless one with the same number of classes exists that can be trained: linear,

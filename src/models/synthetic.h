@@ -21,7 +21,7 @@ void fv_synthetic_tensor(fv_synthetic *m, const char *prefix, const char *stem, 
 /* Adds stem + "weight" (rows, channels, size, size), or (rows, channels) if size is 1. */
 void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
                          uint32_t channels, uint32_t size, float gain);
-/* The same and stem + "bias". */
+/* Adds stem + "weight" and stem + "bias". */
 void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
                          uint32_t channels, uint32_t size, float gain);
 /* Adds stem + "weight" (channels, rows, size, size) of a transposed convolution; each of its

@@ -141,7 +141,7 @@ fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t 
 /* Marks tensors as not needed: those that were not read and whose names have `part` in the word
  * that follows `prefix`. */
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);
-/* The same for parts that are not supported and are skipped, which a log message reports. */
+/* Marks tensors of parts that are not supported and are skipped; a log message reports them. */
 void fv_reader_leave(fv_tensor_reader *t, const char *prefix, const char *part);
 /* ENOTSUP if a floating tensor whose name begins with `prefix` has no mark. */
 fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix);

@@ -28,7 +28,7 @@ struct fv_reference {
     uint32_t columns, units; /* columns of an output row; into how many units (columns or heads) a
                                 call's col0 and cols divide it */
     double off;              /* relative perturbation of the inputs */
-    double rough;            /* fv_problem_rough_error of the step */
+    double rough;            /* error of the step's activation in addition to rounding */
     fv_input in[FV_OPERANDS];
     float *table; /* copy of the step's table if that is floats, else NULL */
     fv_sample sample[FV_SAMPLES];

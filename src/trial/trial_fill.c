@@ -14,7 +14,7 @@
 
 enum {
     STATE_ROWS = 16, /* random keys from which a state is computed */
-    POSITION = 35    /* of the first row */
+    POSITION = 35    /* position of the first token */
 };
 
 static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, uint32_t cols)

@@ -1,4 +1,4 @@
-/* bench_rig.c: a plan with its own inputs and outputs. */
+/* bench_rig.c: runs sweeps and steps of a plan on inputs and outputs of its own. */
 #include "tune/bench_rig.h"
 
 #include "base/half.h"

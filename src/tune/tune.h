@@ -1,4 +1,4 @@
-/* tune.h: tuning before a plan is made. */
+/* tune.h: tunes before a plan is made, if its options ask for it. */
 #ifndef FOVEA_SRC_TUNE_H
 #define FOVEA_SRC_TUNE_H
 

@@ -61,7 +61,7 @@ void fv_journal_close(fv_tuner *t)
 
 struct suspicion {
     const fv_kernel *kernel;
-    uint32_t runs; /* that it crashed */
+    uint32_t runs; /* number of runs that it crashed */
 };
 
 static fovea_status count_ended(void *ctx, const fv_fact *fact)

@@ -34,7 +34,7 @@ typedef struct product {
 
 typedef struct search {
     fv_tuner tuner;
-    fovea_plan_options plan; /* with FOVEA_COMPUTE_AUTO: the types are those of a fact in `store` */
+    fovea_plan_options plan; /* compute is AUTO: a fact in `store` has the types of products */
     fv_wisdom *store;        /* the known facts, and the types of the current trial */
     char subject[FV_WISDOM_SUBJECT];
     fv_accuracy_frames frames;

@@ -189,8 +189,8 @@ static bool rounds(const fv_problem *p)
     return products && (strcmp(products, "bf16") == 0 || strcmp(products, "int8") == 0);
 }
 
-/* References that a step is compared with: `own` rounds its operands as the step does. If that is
- * not to float32, `exact` multiplies the same operands in float32. */
+/* References that a step is compared with: `own` rounds its operands as the step does. If the step
+ * multiplies bfloat16 or int8, `exact` is the result in float32. */
 typedef struct standards {
     fv_reference *own, *exact;
 } standards;

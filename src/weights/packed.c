@@ -1,4 +1,4 @@
-/* packed.c: packed copies of weights. */
+/* packed.c: packs weights for kernels, and shares the packed copies. */
 #include "weights/packed.h"
 
 #include <assert.h>

@@ -15,7 +15,7 @@ struct fv_packed {
     fv_packed *next;
     fv_weight weight;
     const char *format;
-    bool pairs; /* of values and gates: SWIGLU */
+    bool pairs; /* rows of values and gates are packed in pairs (SWIGLU) */
     fv_knobs knobs;
     uint32_t refs;
     fovea_device *device; /* whose memory `mem` is, with a reference; NULL: host memory at `data` */

@@ -19,12 +19,12 @@
 #define FV_WISDOM_CHOICE 160
 
 enum fv_fact_kind {
-    FV_FACT_STEP,  /* of a problem: its kernel, revision and knobs */
-    FV_FACT_SWEEP, /* of the problems of a sweep: its schedule and chunk */
-    FV_FACT_PLAN,  /* of a model, its attention and size: the seconds of a frame */
-    FV_FACT_SKIP, /* of a problem or sweep: a choice that crashed the program or gave a wrong result
-                   */
-    FV_FACT_PRODUCTS, /* of a model's weights, attention and size: types of products that are
+    FV_FACT_STEP,     /* for a problem: kernel, revision and knobs */
+    FV_FACT_SWEEP,    /* for the problems of a sweep: schedule and chunk */
+    FV_FACT_PLAN,     /* for a model, its attention and size: the time of a frame */
+    FV_FACT_SKIP,     /* for a problem or sweep: a choice that crashed the program or gave a wrong
+                         result */
+    FV_FACT_PRODUCTS, /* for a model's weights, attention and size: types of products that are
                          accurate enough */
     FV_FACT_KINDS
 };
@@ -48,8 +48,9 @@ void fv_wisdom_free(fv_wisdom *w);  /* NULL is fine */
 fv_wisdom *fv_wisdom_process(void); /* the process's, empty at first */
 /* Adds a copy of the fact and its texts, which replaces what was known about the same thing. */
 fovea_status fv_wisdom_put(fv_wisdom *w, const fv_fact *fact);
-/* The same, but replaces an existing fact only if the new one outranks it: this build knows its
- * choice but not that of the other, else it was found with more rigor, else it is newer. */
+/* The same, but an existing fact is replaced only if the new one outranks it. It does if only its
+ * choice is known to this build; if both or neither are, the more rigorous one outranks the other,
+ * then the newer one. */
 fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact);
 /* Offers all facts of `from` to `to`; with `fill`, none of them replaces an existing one. On
  * failure nothing changes. Facts that are not taken stay in `from`. */

@@ -81,7 +81,7 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
                             const uint32_t *widths, uint32_t n)
 {
     fv_tensor_reader t = {.m = m, .source = source, .config = config->file};
-    json_t *own = m->config; /* which `config` shows */
+    json_t *own = m->config; /* the same as config->object, unless the model is a part of another */
     if (m->segmentation_source || own != config->object)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: a neck and a head can be added only to a pyramid with a checkpoint of "

@@ -7,8 +7,8 @@
 #include "base/num.h"
 #include "models/synthetic.h"
 
-/* Finds which of them a name ends in; negative: none of them. *base: length of the backbone's name.
- */
+/* Finds with which of these endings a name ends; negative: with none. *base: length of the
+ * backbone's name. */
 int fv_decoder_suffix(size_t *base, const char *name);
 /* Whether `name` is that of one of the backbones, followed by one of these endings. */
 bool fv_decoder_has_synthetic(const char *(*backbones)(size_t), const char *name);

@@ -41,7 +41,7 @@ static void join(context *c)
     s->x = x;
     s->tokens = all;
     b->options->grid.prefix += queries;
-    b->cos = b->sin = none; /* of the tokens before */
+    b->cos = b->sin = none; /* the old ones lack the queries */
 }
 
 /* Tokens [from, from + rows), normalised. They are taken from the residual stream and normalised

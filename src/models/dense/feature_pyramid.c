@@ -184,7 +184,7 @@ void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_leve
         level[i].pending = &f->conv[i];
         level[i].index = i;
     }
-    if (f->outs > n) /* which read the last */
+    if (f->outs > n) /* further outputs read the last one */
         level[n - 1] = fv_feature_pyramid_level(b, &level[n - 1]);
     const fv_level last = level[n - 1];
     const fv_level *source = f->extra == FV_EXTRA_OF_INPUT     ? &input

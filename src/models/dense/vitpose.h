@@ -8,7 +8,7 @@ typedef struct fv_vitpose {
     fv_backbone backbone;
     uint32_t scale; /* of the simple head: cells of its heat maps per patch, in each direction */
     fv_layer deconv[2];   /* of the classic head; absent: the head is simple */
-    uint32_t channels[2]; /* of their results */
+    uint32_t channels[2]; /* of their outputs */
     fv_layer maps;        /* a 3 x 3 convolution; in the classic head 1 x 1 */
 } fv_vitpose;
 

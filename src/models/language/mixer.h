@@ -47,7 +47,7 @@ typedef struct fv_mixer { /* More than 25 fields: the weights and sizes of any k
     fv_weight beta, beta_scale; /* sigmoid(x W) * scale; absent: 1 */
     fv_weight sla_q, sla_k;     /* give the logits of SLA's gates from x, or from q and k */
     bool sla_of_x, sla_after;   /* sla_after: the query gate is multiplied after the norm */
-    float sla_sum;              /* what a token's gates add up to */
+    float sla_sum;              /* the sum of a token's gates */
     fv_weight norm;             /* of outputs, dv channels */
     uint32_t gate_act;          /* FV_EPI_SILU or FV_EPI_SIGMOID; 0: no gate */
     fv_weight out;

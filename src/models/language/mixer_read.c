@@ -446,7 +446,7 @@ fovea_status fv_mixer_read(fv_mixer *m, const fv_mixer_reader *r, enum fv_mixer_
     FV_TRY(read_projections(m, r));
     FV_TRY(read_convs(m, r));
     if (m->conv_size && (kind == FV_MIXER_DELTA || kind == FV_MIXER_GATED_DELTA))
-        m->act_qk = m->act_v = 0; /* the convolutions have it */
+        m->act_qk = m->act_v = 0; /* the convolutions apply it */
     if (kind == FV_MIXER_GLA)
         FV_TRY(read_gla_decay(m, r));
     if (kind == FV_MIXER_GATED_DELTA)

@@ -122,8 +122,8 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
                    advice, known);
 }
 
-/* "model_type" of the model under a prefix: from the section "fovea", else from the model's own
- * section, else from the whole configuration. ENOTSUP if none of them is known. */
+/* Finds the "model_type" of the model under a prefix: in the section "fovea", else in the model's
+ * own section, else in the whole configuration. ENOTSUP if no family owns it. */
 static fovea_status tower_type(const char **out, const fovea_model *m, const fv_config *c,
                                const fv_config *vision, const fv_config *own)
 {

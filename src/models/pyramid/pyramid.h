@@ -62,17 +62,17 @@ typedef struct fv_pyramid_form {
     uint32_t mech;                    /* of 'l' blocks */
     const char *cpe1, *cpe2;          /* stems; cpe2 NULL: none */
     const char *fused, *inner, *proj; /* stems in a block; inner NULL: no such norm */
-    /* What the projection reads. */
+    /* Writes the steps from the attention to the projection's input. */
     fv_view (*mix)(const fv_pyramid_mix *m);
     const fv_pyramid_spec *sizes; /* the published sizes; the last has a NULL name */
 } fv_pyramid_form;
 
-/* pyramid_read.c: roles from names and shapes. */
+/* pyramid_read.c: reads the roles from the names and shapes of tensors. */
 fovea_status fv_pyramid_read(fovea_model *m, const struct fv_source *source,
                              const struct fv_config *config);
 void fv_pyramid_release(fovea_model *m);
 
-/* pyramid.c: steps from roles. */
+/* pyramid.c: writes the steps from the roles. */
 fovea_status fv_pyramid_grid(const fovea_model *m, fv_emit_options *o);
 fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
 /* Visits the weights that have a purpose: only those of the head, because nothing else can be

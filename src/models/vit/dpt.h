@@ -16,7 +16,7 @@ typedef struct fv_dpt_unit {
 } fv_dpt_unit;
 
 typedef struct fv_dpt_level {
-    fv_layer project;  /* of a tap's rows */
+    fv_layer project;  /* projects the rows of a tap */
     uint32_t up, down; /* its grid is `up` times finer than the patches', or `down` times coarser */
     fv_layer resize;   /* transposed or strided convolution, or absent */
     fv_layer conv;     /* to the width of the fusion */

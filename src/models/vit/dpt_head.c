@@ -10,7 +10,7 @@
 
 #define OWN "dpt_head."
 #define CHANNELS 128 /* of a new head */
-#define LEVELS 4     /* which it has at most */
+#define LEVELS 4     /* maximum number of levels of a new head */
 #define CLASSES 65536
 #define WIDTH 65536
 

@@ -111,7 +111,7 @@ static fovea_status read_windows(reader *r)
         return fv_config_u32s(r->global, r->globals, &r->vision, "global_attn_indexes", 0,
                               s->depth - 1);
     }
-    uint32_t every = 3; /* as transformers' default has it: 2, 5, 8, 11 */
+    uint32_t every = 3; /* transformers' default: blocks 2, 5, 8, 11 */
     for (size_t i = 0; i < sizeof timm / sizeof *timm; i++)
         if (fv_begins_with(r->type, timm[i].begin))
             every = timm[i].every;

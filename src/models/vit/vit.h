@@ -107,7 +107,7 @@ typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model
 /* vit_kinds.c */
 bool fv_vit_owns(const char *model_type);
 
-/* vit_read.c: roles from names and shapes. */
+/* vit_read.c: reads the roles from the names and shapes of tensors. */
 fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);
 void fv_vit_release(fovea_model *m);
@@ -149,7 +149,7 @@ struct fv_view fv_vit_emit_module(struct fv_builder *b, const fv_vit_module *w, 
 /* The rows of kv that give k, or those that give v. */
 fv_layer fv_vit_half(const fv_layer *kv, bool values);
 
-/* vit_synthetic.c: random checkpoints of the usual sizes. */
+/* vit_synthetic.c: makes random checkpoints of the usual sizes. */
 const char *fv_vit_synthetic(size_t index);
 bool fv_vit_has_synthetic(const char *name);
 fovea_status fv_vit_make_synthetic(struct json_t **config, struct fv_source *source,
@@ -190,8 +190,8 @@ typedef struct fv_vit_names { /* More than 25 fields: one for each name */
     const char *periods;         /* d/4 periods of the rotation */
     const char *q_bias, *v_bias; /* if qkv itself has no bias */
     const char *rel_bias;        /* biases of scores by relative position, of a block */
-    const char *rel_bias_shared; /* the same for all blocks, after the prefix */
-    const char *fc_norm;         /* of the pooled row */
+    const char *rel_bias_shared; /* biases of scores that all blocks share, after the prefix */
+    const char *fc_norm;         /* norm of the pooled row */
     const char *frequencies;     /* of the rotation, if they are learned */
     const char *pooler;          /* tanh(linear) of the class row */
     const char *probe, *map_q, *map_kv, *map_qkv, *map_proj, *map_ln, *map_fc1, *map_fc2;
