@@ -1,5 +1,6 @@
-/* cuda_backend.c: CUDA devices as a backend: found, opened, described; their memory. What is called
- * from outside goes through here, and has the device's context current meanwhile. */
+/* cuda_backend.c: the backend for CUDA devices: finds, opens and describes them, and manages their
+ * memory. All calls from outside go through this file, which makes the device's context current for
+ * their duration. */
 #include <stdio.h>
 
 #include "base/mem.h"
@@ -7,7 +8,7 @@
 #include "cuda/cuda_kernels.h"
 #include "platform/os/os_machine.h"
 
-/* Returns what a call returns that needs the device's context current. */
+/* Makes the device's context current, calls, and returns the call's result. */
 #define INSIDE(d, call)                                                                            \
     do {                                                                                           \
         FV_TRY(fv_cuda_enter(d));                                                                  \
@@ -16,7 +17,8 @@
         return status_;                                                                            \
     } while (0)
 
-/* The same for what is also done of a lost device: things are freed, frames waited for. */
+/* Does the same for calls that are also made for a lost device: those that free memory or wait for
+ * frames. */
 #define INSIDE_ANYWAY(d, call)                                                                     \
     do {                                                                                           \
         const bool entered_ = fv_cuda_enter_anyway(d);                                             \
@@ -76,7 +78,8 @@ static fovea_status set_up(fv_device *d, int index, const fovea_device_options *
     fv_cuda_read_limits(d->device, &d->limits);
     fv_cuda_target(&d->limits, d->target, sizeof d->target);
     d->features = fv_cuda_features(&d->limits);
-    /* A screen may wait for it; a board's does. No one waits for a card that only computes. */
+    /* A screen may wait for the GPU, and always does on a board. Nothing waits for a card that only
+     * computes. */
     const bool shown = d->limits.watched || d->limits.integrated;
     d->dispatch = options->max_dispatch_seconds > 0 ? options->max_dispatch_seconds
                   : shown                           ? 0.02
@@ -124,7 +127,8 @@ static void limits(const fv_device *d, fv_limits *out)
 
 /* ---- memory ---- */
 
-/* What the driver of a board calls free leaves out caches of files, which the kernel would drop. */
+/* Memory that is still free. On a board, the driver does not count the kernel's file caches as
+ * free, although the kernel would drop them. */
 static uint64_t free_memory(fv_device *d)
 {
     size_t free = 0, total = 0;
@@ -213,7 +217,7 @@ static void compile(fv_device *d, const fv_launch *l, uint32_t count)
         return;
     fv_cuda_want(d, l, count);
     fv_cuda_leave();
-    fv_gpu_store_build(&d->store); /* whose threads enter, this one too */
+    fv_gpu_store_build(&d->store); /* its threads make the context current, this thread included */
 }
 
 static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)

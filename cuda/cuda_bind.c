@@ -1,4 +1,5 @@
-/* cuda_bind.c: a step frozen: its kernel with all arguments that stay. */
+/* cuda_bind.c: binds a step: finds its kernel and sets all arguments that do not change from call
+ * to call. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -6,7 +7,7 @@
 
 /* ---- the kernel ---- */
 
-/* Finds the kernel's pre-passes, which have work-groups of its size. */
+/* Finds the kernel's pre-passes, whose work-groups have the same size. */
 static fovea_status find_ahead(fv_cuda_bound *b, fv_device *d)
 {
     const fv_gpu_step *s = &b->step;
@@ -31,7 +32,7 @@ static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
         if (limit >= s->group || s->group == 1)
             return FOVEA_OK;
         if (s->base.l.kernel->needs & (FV_NEED_CUDA_MMA | FV_NEED_CUDA_MMA_F16))
-            break; /* its tiles are laid out for that many warps */
+            break; /* the kernel's tiles are laid out for this number of warps */
     }
     return fv_gpu_no_group(s);
 }
@@ -53,7 +54,7 @@ static fovea_status make_table(fv_cuda_bound *b, fv_device *d)
 
 /* ---- arguments ---- */
 
-/* Where the arguments are, in the order that prelude.cl names. */
+/* Lists pointers to the arguments, in the order of prelude.cl. */
 static void list_parameters(fv_cuda_bound *b)
 {
     void **to = b->parameter;
@@ -92,8 +93,8 @@ static void set_arguments(fv_cuda_bound *b)
 
 /* ---- bind ---- */
 
-/* Rows of a dispatch that takes about as long as the limit allows. Decided once, at bind: the cut
- * changes the last bits of sums. */
+/* How many rows a dispatch may have, so that it takes about as long as the limit allows. Decided
+ * once, at bind, because where a call is cut changes the last bits of sums. */
 static uint32_t piece_rows(const fv_cuda_bound *b, fv_device *d)
 {
     if (!b->step.align || b->step.base.l.args.prob.dim[FV_DIM_ROWS] == 0 || d->dispatch <= 0)
@@ -131,7 +132,7 @@ static fovea_status fill_bound(fv_cuda_bound *b, fv_device *d, const fv_launch *
     return FOVEA_OK;
 }
 
-/* Whether the context still works: what a kernel has done to it shows in any call. */
+/* Whether the context still works: any call reports an error that a kernel has caused. */
 static bool works(const fv_device *d)
 {
     size_t free, total;

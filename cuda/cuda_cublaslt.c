@@ -1,11 +1,11 @@
 /* cuda_cublaslt.c: products by cuBLASLt, followed by the epilogue kernel of gpu_finish.h.
  *
- * A call leaves its sums in the step's scratch, where `finish` of gemm.cl reads them:
+ * cuBLASLt writes its sums to the step's scratch, from which `finish` of gemm.cl reads them:
  *
  *   scratch   | what cuBLASLt needs for itself | sums, rows x N (SWIGLU: 2N) |
  *
- * cuBLASLt's matrices are column-major, so it sees ours transposed, and the product is
- * sums' = weight A', of which the weight is the one to be transposed.
+ * cuBLASLt's matrices are column-major, so that ours appear transposed to it. It computes sums' =
+ * weight A', with the weight as the transposed operand.
  */
 #include "base/mem.h"
 #include "cuda/cuda_device.h"
@@ -16,10 +16,11 @@
 
 enum {
     OWN = 8 << 20
-}; /* cuBLASLt's own bytes of scratch, a multiple of every alignment; more would allow more
-      algorithms */
+    /* Bytes of scratch for cuBLASLt itself, a multiple of every alignment; more would allow more
+     * algorithms. */
+};
 
-/* A step's product in cuBLASLt's terms. */
+/* A step's product, described for cuBLASLt. */
 struct product {
     cublasLtHandle_t handle; /* the device's */
     cublasLtMatmulDesc_t desc;
@@ -43,7 +44,7 @@ static fovea_status failed(cublasStatus_t error, const char *call, const char *w
 
 /* ---- the device's part ---- */
 
-/* The device's handle, made when it is first asked for. */
+/* The device's cuBLASLt handle, created at the first call. */
 static fovea_status handle_of(fv_device *d, cublasLtHandle_t *out)
 {
     cublasStatus_t error = CUBLAS_STATUS_SUCCESS;
@@ -86,7 +87,7 @@ static fovea_status make_layout(cublasLtMatrixLayout_t *out, const char *what, c
     return FOVEA_OK;
 }
 
-/* Elements from one row of A to the next: one row has none. */
+/* Elements from one row of A to the next; a single row may have any number. */
 static uint64_t ld_of(const fv_launch *l, uint32_t ld)
 {
     return ld ? ld : l->args.prob.dim[FV_GEMM_K];
@@ -174,7 +175,8 @@ static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 
 /* ---- one product ---- */
 
-/* Sets the rows of a call, which may be fewer than planned; nothing else depends on them. */
+/* Sets the number of rows of a call, which may be fewer than planned; nothing else depends on
+ * it. */
 static fovea_status set_rows(const struct product *p, const fv_launch *l, const fv_gpu_before *c)
 {
     const uint64_t rows = c->rows;
@@ -226,8 +228,8 @@ static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
     return OWN + rows * fv_gpu_sums_width(p) * sizeof(float);
 }
 
-/* Cost in s, comparable with cuda_gemm.c's: the product is about as fast, but a second kernel reads
- * and writes the sums once more. */
+/* Cost in seconds, comparable with cuda_gemm.c's. The product is about as fast, but a second kernel
+ * reads and writes the sums once more. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;

@@ -1,4 +1,4 @@
-/* cuda_device.h: an open CUDA device, its steps and queues: what the backend's files share.
+/* cuda_device.h: an open CUDA device, its steps and queues, shared by the backend's files.
  *
  * The device's primary context is used, shared with other users in the process. It is current on
  * the caller's thread only inside a call, between fv_cuda_enter and fv_cuda_leave. The functions of
@@ -15,14 +15,15 @@
 #include "gpu/gpu_store.h"
 #include "gpu/gpu_wait.h"
 
-/* What a device says of itself. */
+/* What a device says about itself. */
 typedef struct fv_cuda_limits {
     uint64_t memory;
-    uint32_t local;        /* bytes of local memory that a work-group may declare */
-    uint32_t units, group; /* work-items of a work-group */
+    uint32_t local;        /* bytes of shared memory that a work-group may declare */
+    uint32_t units, group; /* multiprocessors; most work-items in a work-group */
     uint32_t arch;         /* 87: sm_87 */
     bool integrated;       /* its memory is the host's */
-    bool watched;          /* kernels that take seconds are ended, a screen waits for them */
+    /* A screen waits for this GPU, and kernels that take seconds are ended. */
+    bool watched;
 } fv_cuda_limits;
 
 struct fv_device {
@@ -32,8 +33,9 @@ struct fv_device {
     CUstream service; /* between frames */
     fv_cuda_limits limits;
     uint32_t features; /* enum fv_need */
-    char target[32];   /* what NVRTC compiles for: "sm_87", "compute_90"; "" where it cannot */
-    double dispatch;   /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
+    /* The target that NVRTC compiles for: "sm_87", "compute_90"; "" if it cannot. */
+    char target[32];
+    double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
     /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
      * and objects that it may still use are not released. broken: the process's context is unusable
      * too. */
@@ -41,10 +43,10 @@ struct fv_device {
     fv_gpu_store store;
     pthread_mutex_t lock;
     fv_gpu_rates rates;    /* under `lock`, as the rest */
-    cublasLtHandle_t blas; /* NULL until it is asked for */
+    cublasLtHandle_t blas; /* NULL until it is needed */
 };
 
-/* A step: its kernel, with all arguments set that do not change from call to call. */
+/* A bound step: its kernel, with all arguments set that do not change from call to call. */
 typedef struct fv_cuda_bound {
     fv_gpu_step step;
     CUfunction function, ahead[FV_GPU_PASSES]; /* NULL: no more */
@@ -60,21 +62,22 @@ typedef struct fv_cuda_bound {
         float f[4];
         uint32_t ring[2];
     } args;
-    void *parameter[2 * FV_OPERANDS + 9]; /* each of them, in the kernel's order */
+    void *parameter[2 * FV_OPERANDS + 9]; /* pointers to the arguments, in the kernel's order */
 } fv_cuda_bound;
 
 /* cuda_event.c */
-/* EDEVICE when the device was lost before. */
+/* EDEVICE if the device has been lost. */
 fovea_status fv_cuda_ready(const fv_device *d);
-/* Makes the device's context current, if the device is not lost; what does is ended by
- * fv_cuda_leave. */
+/* Makes the device's context current, unless the device is lost. After success fv_cuda_leave must
+ * be called. */
 fovea_status fv_cuda_enter(fv_device *d);
-/* The same also of a lost device, whose things are to be freed; whether there is something to
- * leave. What is freed knows its context, should this fail. */
+/* Does the same even for a lost device, whose objects are to be freed. Returns whether
+ * fv_cuda_leave must be called. If it fails, objects can still be freed, as each knows its
+ * context. */
 bool fv_cuda_enter_anyway(const fv_device *d);
 void fv_cuda_leave(void);
-/* A call that failed, after which the device cannot be relied on: marks it lost, unless memory was
- * short. `what` may be NULL. */
+/* Handles a failed call after which the device cannot be relied on: marks it lost, unless the
+ * reason was a lack of memory. `what` may be NULL. */
 fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const char *what);
 #define FV_CUDA_RUN(d, what, call, arguments)                                                      \
     do {                                                                                           \
@@ -82,48 +85,49 @@ fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const 
         if (error_ != CUDA_SUCCESS)                                                                \
             return fv_cuda_lose(d, error_, #call, what);                                           \
     } while (0)
-/* fv_gpu_poll and fv_gpu_await of an event. */
+/* fv_gpu_poll and fv_gpu_await for an event. */
 enum fv_gpu_end fv_cuda_poll(CUevent e, double timeout);
 fovea_status fv_cuda_await(fv_device *d, CUevent e, double timeout, double expect);
-/* Waits for all that was enqueued, bounded by what `bytes` may take; then the device counts as
- * hung. */
+/* Waits for everything that was enqueued, at most as long as a transfer of `bytes` may take; after
+ * that the device counts as hung. */
 fovea_status fv_cuda_finish(fv_device *d, CUstream stream, uint64_t bytes);
 
 /* cuda_info.c */
 void fv_cuda_read_limits(CUdevice device, fv_cuda_limits *out);
 void fv_cuda_device_name(int index, char *out, size_t size);
 void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d);
-/* enum fv_need of a device, libraries left out. */
+/* The device's features (enum fv_need), except those of libraries. */
 uint32_t fv_cuda_features(const fv_cuda_limits *l);
-/* Everything that device, driver and compiler say of themselves; to be freed. */
+/* A text of everything that identifies device, driver and compiler, to be freed by the caller. */
 fovea_status fv_cuda_identify(char **out, const fv_device *d);
 
 /* cuda_cublaslt.c: cuBLASLt, NVIDIA's library of matrix products, opened at run time. */
-void fv_cuda_cublaslt_close(fv_device *d); /* what the device has of it */
+void fv_cuda_cublaslt_close(fv_device *d); /* frees the device's cuBLASLt handle */
 
 /* cuda_program.c */
 extern const fv_gpu_compiler fv_cuda_compiler;
-/* What NVRTC can compile for that the device runs: "sm_87", "compute_80"; "": nothing. */
+/* The target for which NVRTC can compile code that the device runs: "sm_87", "compute_80"; "":
+ * none. */
 void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size);
-/* Kernel `entry` of a step, with work-groups of `group`; *limit: the most that the compiled kernel
- * allows. */
+/* Finds kernel `entry` of a step, with work-groups of `group`. *limit: the largest that the
+ * compiled kernel allows. */
 fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,
                                  const char *entry, uint32_t group);
 
 /* cuda_bind.c */
-/* Has their programs compiled by the next fv_gpu_store_build. */
+/* Announces the steps' programs, so that the next fv_gpu_store_build compiles them. */
 void fv_cuda_want(fv_device *d, const fv_launch *l, uint32_t count);
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out);
 void fv_cuda_unbind(fv_device *d, fv_bound *b);
 
 /* cuda_memory.c */
-/* Bytes of device memory; *out is 0 on failure. */
+/* Allocates device memory of `size` bytes; *out is 0 on failure. */
 fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what);
-/* The first `size` bytes from host memory; from NULL: zeros. */
+/* Writes `size` bytes from host memory to device memory; zeros if src is NULL. */
 fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64_t size);
 
 /* cuda_rates.c */
-/* Approximate rates of the device, measured on the first call; a lower bound where they cannot be
+/* Approximate rates of the device, measured on the first call; a lower bound if they cannot be
  * measured. */
 fv_gpu_rates fv_cuda_measure(fv_device *d);
 /* Peak rates, measured now. */
@@ -131,7 +135,7 @@ fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
 
 /* cuda_queue.c */
 extern const fv_gpu_interface fv_cuda_interface;
-/* Records the sweeps for every frame that may be in flight, where the driver does. */
+/* Records the sweeps for every frame that may be in flight, if the driver supports it. */
 fovea_status fv_cuda_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most);
 void *fv_cuda_read_event(const fv_queue *q, fv_fence f);
 fovea_status fv_cuda_queue_trace(fv_queue *q, fv_trace *t);

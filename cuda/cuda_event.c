@@ -1,8 +1,9 @@
-/* cuda_event.c: the context, waiting for a device without hanging with it, and giving it up. */
+/* cuda_event.c: makes contexts current, waits for a device without hanging along with it, and gives
+ * up devices that hang. */
 #include "cuda/cuda_device.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";
-/* Its context is the whole process's, and lives as long as anyone holds it. */
+/* The context is shared by the whole process, and exists as long as anyone uses it. */
 static const char broken_text[] = "the device was lost; close all that uses it in this process and "
                                   "open it again, or start the process anew";
 
@@ -72,7 +73,7 @@ static enum fv_gpu_end query(void *event, int *error)
 
 static fovea_status lose(fv_device *d, int error, bool unknown)
 {
-    (void)unknown; /* a query tells of what was done before it */
+    (void)unknown; /* a query also reports errors of earlier work */
     return fv_cuda_lose(d, (CUresult)error, "cuEventQuery", NULL);
 }
 

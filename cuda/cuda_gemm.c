@@ -9,7 +9,7 @@
 #include "cuda/cuda_operands.h"
 #include "gpu/kernels/gpu_quantise.h"
 
-/* As in gemm.cu: columns of a panel of the packed weight and of one tile; threads that share a
+/* As in gemm.cu: columns in a panel of the packed weight, and in a tile; threads that share a
  * block's steps of a column. */
 enum { PANEL = 32, TILE = 8, THREADS = 4 };
 
@@ -38,8 +38,9 @@ static size_t packed(const fv_problem *p, const fv_knobs *knobs)
            fv_type_size(p->weight);
 }
 
-/* Where step k of column i of a panel lies: block by block, its tiles in order, numbers of a tile
- * in the order of the threads that take them, 16 bytes of each at a time. */
+/* Position of step k of column i in a panel. A panel is stored block by block, and a block's tiles
+ * in order. Numbers of a tile are in the order of the threads that read them, 16 bytes per thread
+ * at a time. */
 static size_t place(uint32_t i, uint32_t k, enum fv_type type)
 {
     const uint32_t block = steps(type), s = k % block, own = block / THREADS;
@@ -49,7 +50,7 @@ static size_t place(uint32_t i, uint32_t k, enum fv_type type)
     return (size_t)PANEL * (k - s) + tile * TILE * block + turn * 32 * per + thread * per + s % per;
 }
 
-/* With SWIGLU a value column and its gate are neighbours. */
+/* Packs rows of the weight. With SWIGLU a value column and its gate are neighbours. */
 static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
                  const fv_knobs *knobs)
 {
@@ -65,7 +66,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     }
 }
 
-/* Of int8 the scales of all columns follow. */
+/* Bytes of the packed weight in int8, which ends with the scales of all columns. */
 static size_t packed_i8(const fv_problem *p, const fv_knobs *knobs)
 {
     return packed(p, knobs) + packed_columns(p) * sizeof(float);
@@ -89,7 +90,7 @@ static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const 
     }
 }
 
-/* Terms into which a value of A is split for tensor cores: one where sums may be rounded to
+/* How many terms a value of A is split into for tensor cores; one if sums may be rounded to
  * float16. */
 static uint32_t parts_of_a(const fv_problem *p, enum fv_type a)
 {
@@ -98,18 +99,19 @@ static uint32_t parts_of_a(const fv_problem *p, enum fv_type a)
 
 /* ---- tiles ---- */
 
-enum { KNOB_ROWS, KNOB_COLS }; /* of a work-group; 0: as the problem and the device have it */
+/* Of a work-group's tile; 0: chosen for the problem and the device. */
+enum { KNOB_ROWS, KNOB_COLS };
 
 struct tile {
     uint32_t rows, cols;
 };
 
-/* The last two for those alone who ask for their columns. */
+/* The last two are used only if the knob asks for their number of columns. */
 static const struct tile sizes[] = {{128, 128}, {128, 64}, {64, 64},
                                     {32, 64},   {64, 128}, {32, 128}};
 enum { SIZES = sizeof sizes / sizeof *sizes, USUAL = 4 };
 
-/* Tiles of floats are wide enough with 64 columns. */
+/* The most columns of a tile. For float operands 64 are enough. */
 static uint32_t widest(const fv_launch *l)
 {
     const enum fv_type a = l->operand[FV_GEMM_A].type, w = l->operand[FV_GEMM_W].type;
@@ -124,10 +126,10 @@ static bool may_have(const fv_launch *l, const struct tile *t)
            (cols ? t->cols == cols : t < sizes + USUAL);
 }
 
-/* Time of the product, in products of one multiprocessor. All of them wait for the one that has
- * most tiles, and one of few is not kept busy. At each step of k a tile fetches rows and columns of
- * numbers, each of which takes as long as FETCH products: an estimate, from the bytes that warps
- * read of shared memory. */
+/* Time of the product, in units of one product on one multiprocessor. All multiprocessors wait for
+ * the one with the most tiles, and one with few tiles is not kept busy. At each step of k a tile
+ * loads numbers of its rows and columns, each of which takes as long as FETCH products. This is an
+ * estimate from the bytes that warps read from shared memory. */
 static double time_of(const fv_problem *p, const struct tile *t, uint32_t units)
 {
     enum { FETCH = 16, BUSY = 2 };
@@ -138,7 +140,7 @@ static double time_of(const fv_problem *p, const struct tile *t, uint32_t units)
     return (double)(most > BUSY ? most : BUSY) * (t->rows * t->cols + FETCH * (t->rows + t->cols));
 }
 
-/* The fastest of the tiles; of equal ones the larger. */
+/* Chooses the fastest tile; if times are equal, the larger one. */
 static void gemm_settle(fv_launch *l, uint32_t units)
 {
     enum { USUAL_UNITS = 64 };
@@ -160,7 +162,7 @@ static struct tile tile_of(const fv_launch *l)
     return (struct tile){.rows = l->args.knobs.v[KNOB_ROWS], .cols = l->args.knobs.v[KNOB_COLS]};
 }
 
-/* Blocks of k in shared memory: more than four are of no use. */
+/* Blocks of k in shared memory; more than four have no effect. */
 static uint32_t stages(const struct tile *t, size_t a_size, enum fv_type w)
 {
     const size_t block = steps(w) * (t->rows * a_size + t->cols * fv_type_size(w));
@@ -182,7 +184,7 @@ static void gemm_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_MATH", math);
     fv_gpu_define(out, "FV_A_PARTS", parts_of_a(p, a));
     fv_gpu_define(out, "FV_W_PARTS", fv_cuda_parts_of(w));
-    /* Of windows each tap has to be whole sixteens of bytes. */
+    /* In windows, each tap must consist of whole 16-byte units. */
     const bool whole = p->op != FV_OP_CONV || p->dim[FV_CONV_C] * fv_type_size(a) % 16 == 0;
     fv_gpu_define(out, "FV_A_BYTES", whole ? fv_cuda_alignment(l, FV_GEMM_A) : 0);
     fv_gpu_define(out, "FV_WIDE2", fv_cuda_is_wide(l, FV_GEMM_BIAS));
@@ -217,8 +219,8 @@ CODE(gemm_i8, FV_GPU_QUANTISE)
 static const fv_knob knobs[] = {
     {"rows", {0, 128, 64, 32}, 4}, {"cols", {0, 128, 64}, 3}, {NULL, {0}, 0}};
 
-/* Cost in s, comparable with gpu_gemm.c's: rows count as whole tiles of 32, and fewer than `enough`
- * tiles leave units idle. */
+/* Cost in seconds, comparable with gpu_gemm.c's. Rows count as whole tiles of 32, and fewer than
+ * `enough` tiles leave units idle. */
 static double cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;
@@ -251,7 +253,7 @@ OF_TYPE(FV_F32, f32)
 OF_TYPE(FV_F16, f16)
 OF_TYPE(FV_BF16, bf16)
 
-/* Both of float16, for tensor cores that know nothing else. */
+/* Whether both operands are float16, as tensor cores before sm_80 need. */
 static bool are_halves(const fv_problem *p)
 {
     return p->in == FV_F16 && p->weight == FV_F16;

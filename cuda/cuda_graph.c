@@ -1,4 +1,4 @@
-/* cuda_graph.c: frames recorded once and replayed with one call. */
+/* cuda_graph.c: records what a frame enqueues once, and replays it with one call. */
 #include "cuda/cuda_graph.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ fv_cuda_graph *fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key)
     return NULL;
 }
 
-/* Relaxed: libraries may load what they run meanwhile. */
+/* Captures in relaxed mode, because libraries may load kernels meanwhile. */
 fovea_status fv_cuda_graph_begin(CUstream stream)
 {
     FV_CUDA_TRY(NULL, cuStreamBeginCapture, (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -24,7 +24,7 @@ fovea_status fv_cuda_graph_begin(CUstream stream)
 
 /* ---- kernels that read inputs ---- */
 
-/* The node that a launch into the stream has just made. */
+/* The graph node of the last launch into the stream. */
 static CUgraphNode last_node(CUstream stream)
 {
     CUstreamCaptureStatus status;
@@ -105,11 +105,11 @@ static void free_graph(fv_cuda_graph *g)
     *g = (fv_cuda_graph){.exec = NULL};
 }
 
-/* A free slot, else the least recently used. */
+/* Finds a free entry, else drops the one that was least recently used. */
 static fv_cuda_graph *make_room(fv_cuda_graphs *g)
 {
     fv_cuda_graph *oldest = g->graph;
-    for (int i = 1; i < FV_CUDA_GRAPHS; i++) /* a free one was used 0 times */
+    for (int i = 1; i < FV_CUDA_GRAPHS; i++) /* a free entry was last used at 0 */
         if (g->graph[i].used < oldest->used)
             oldest = &g->graph[i];
     free_graph(oldest);
@@ -136,7 +136,7 @@ fovea_status fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream)
         made.nodes = NULL;
     }
     *make_room(g) = made;
-    /* What cannot be sent ahead goes with the first replay. */
+    /* If the graph cannot be uploaded now, it will be with its first replay. */
     if (fv_cuda.cuGraphUpload)
         fv_cuda.cuGraphUpload(made.exec, stream);
     return FOVEA_OK;

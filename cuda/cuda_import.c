@@ -1,9 +1,8 @@
-/* cuda_import.c: memory of the caller's that the device reads pictures from: its own, the host's
- * while it is pinned, dma-bufs, and the surfaces of Jetson.
+/* cuda_import.c: imports the caller's memory, from which the device reads pictures: its own memory,
+ * pinned host memory, dma-bufs, and the surfaces of Jetson.
  *
- * Kernels read in place what has an address in the device's memory. Of the rest the device makes a
- * copy: of the host's memory because its caches do not keep that, and kernels read every pixel of a
- * picture several times.
+ * Kernels read memory in place if it has a device address. Other memory is copied by the device. So
+ * is host memory, because the device does not cache it, and kernels read every pixel several times.
  */
 #include "cuda/cuda_import.h"
 
@@ -23,8 +22,8 @@ typedef struct cuda_import {
     const char *host;          /* pinned, or */
     CUgraphicsResource mapped; /* with `frame` */
     CUeglFrame frame;
-    bool pinned; /* what has an address of the device's is the host's memory all the same */
-    /* What is given back at the end. */
+    bool pinned; /* the memory is the host's although it has a device address */
+    /* What is released at the end. */
     CUexternalMemory external;
     void *registered;
     fv_nvbuf_surface *surface;
@@ -48,7 +47,8 @@ static bool has_external(void)
 
 /* ---- device memory ---- */
 
-/* A wrong address would break the context of the whole process when it is read. */
+/* Checks an address of device memory: reading a wrong one would break the context of the whole
+ * process. */
 static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_import_request *r)
 {
     const CUdeviceptr at = (CUdeviceptr)(uintptr_t)r->memory;
@@ -143,8 +143,8 @@ static fovea_status map_surface(cuda_import *m, fv_nvbuf_surface *surface,
     return status;
 }
 
-/* Memory of CUDA's or the host's with planes as the surface says, which is how an EGL frame says it
- * too. */
+/* Takes memory of CUDA or of the host whose planes the surface describes. EGL frames describe
+ * theirs in the same way. */
 static fovea_status take_planes(cuda_import *m, const fv_nvbuf_surface *s,
                                 const fv_import_request *r)
 {
@@ -178,7 +178,7 @@ static fovea_status take_surface(cuda_import *m, fv_nvbuf_surface *surface,
 
 /* ---- dma-bufs ---- */
 
-/* Takes a duplicate, which is the driver's on success. */
+/* Imports a duplicate of the file descriptor, which the driver owns on success. */
 static CUresult import_fd(CUexternalMemory *out, int fd, uint64_t size)
 {
     CUDA_EXTERNAL_MEMORY_HANDLE_DESC handle = {.type = EXTERNAL_DMABUF_FD, .size = size};
@@ -208,7 +208,7 @@ static fovea_status take_external(cuda_import *m, const fv_import_request *r)
     return FOVEA_OK;
 }
 
-/* A dma-buf of NVIDIA's buffers, as cameras and decoders of Jetson give it. */
+/* Takes a dma-buf of NVIDIA's buffers, as cameras and decoders of Jetson provide it. */
 static fovea_status take_nvbuf_fd(cuda_import *m, const fv_import_request *r)
 {
     const fv_nvbuf_api *nvbuf = fv_cuda_nvbuf();
@@ -226,7 +226,7 @@ static fovea_status take_mapped(cuda_import *m, const fv_import_request *r)
 
 static void give_back(cuda_import *m);
 
-/* The first way that works; the message has the words of all that do not. */
+/* Takes a dma-buf in the first way that works; the message says why the others do not. */
 static fovea_status take_dmabuf(cuda_import *m, const fv_import_request *r)
 {
     static fovea_status (*const ways[])(cuda_import *, const fv_import_request *) = {
@@ -282,7 +282,7 @@ static void give_back(cuda_import *m)
     *m = (cuda_import){.base = m->base};
 }
 
-/* Why kernels cannot read it in place; NULL: they can. */
+/* Why kernels cannot read the memory in place; NULL if they can. */
 static const char *reason_to_copy(const cuda_import *m)
 {
     CUdeviceptr all = m->device;
@@ -292,7 +292,7 @@ static const char *reason_to_copy(const cuda_import *m)
         return "its pixels lie in an array of the driver's";
     for (unsigned i = 0; !m->device && i < m->frame.planeCount; i++)
         all |= (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[i];
-    if (all % sizeof(float) != 0) /* kernels read numbers where they may lie */
+    if (all % sizeof(float) != 0) /* kernels read numbers at their alignment */
         return "its address is not a multiple of 4";
     return fv_cuda_has_graphs() && !fv_cuda_changes_graphs()
                ? "this driver changes nothing of what was recorded"

@@ -1,4 +1,4 @@
-/* cuda_info.c: what a device, its driver and its limits are. */
+/* cuda_info.c: describes a device, its driver and its limits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -87,7 +87,8 @@ void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
              : limits.arch >= 75 ? ", tensor cores of float16"
                                  : "",
              d && d->features & FV_NEED_CUDA_BLASLT ? ", cuBLASLt" : "");
-    /* What compiles the kernels is as much a part of how they run as the driver. */
+    /* The compiler's version is a part of the identity, because it affects the kernels as much as
+     * the driver does. */
     const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
     int major = 0, minor = 0;
     const bool compiles = nvrtc && nvrtc->nvrtcVersion(&major, &minor) == NVRTC_SUCCESS;
@@ -126,7 +127,7 @@ fovea_status fv_cuda_identify(char **out, const fv_device *d)
         memcpy(&code, &nvrtc->nvrtcVersion, sizeof code);
         fv_os_library_of(code, compiler, sizeof compiler);
     }
-    /* The name is the fourth line of every backend's. */
+    /* In every backend's text, the fourth line is the device's name. */
     snprintf(*out, size, "CUDA\nNVIDIA\n%d\n%s\n%s of sm_%u\n%d.%d\n%s\n%s", fv_cuda_version(),
              name, d->target, d->limits.arch, major, minor, driver, compiler);
     return FOVEA_OK;

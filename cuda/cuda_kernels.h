@@ -1,4 +1,4 @@
-/* cuda_kernels.h: declares what cuda_kernels.inc names: the code and hooks of every CUDA kernel. */
+/* cuda_kernels.h: declares the code and the hooks of every CUDA kernel in cuda_kernels.inc. */
 #ifndef FOVEA_CUDA_CUDA_KERNELS_H
 #define FOVEA_CUDA_CUDA_KERNELS_H
 

@@ -7,10 +7,10 @@
 enum {
     GROUP = 128,
     WARPS = GROUP / 32,
-    COLUMNS = 64, /* of the values, as lattn.cu has it */
+    COLUMNS = 64, /* value columns that are processed at a time, as in lattn.cu */
     WIDEST = 128, /* features of a head */
     STAGES_MOST = 4,
-    ROOM = 44 * 1024, /* of shared memory for tiles: 48 KB can be declared */
+    ROOM = 44 * 1024, /* bytes of shared memory for tiles; 48 KB can be declared */
 };
 
 static const fv_mech_traits *traits(const fv_problem *p)
@@ -23,8 +23,8 @@ static uint32_t slices(const fv_problem *p)
     return (uint32_t)fv_gpu_groups(p->dim[FV_ATTN_DV], COLUMNS);
 }
 
-/* Work-groups of a unit at least, by which the compiler limits registers: three, with 168 of them,
- * where that spills none. */
+/* The fewest work-groups that a multiprocessor must be able to run, by which the compiler limits
+ * registers: three, with 168 registers each, if that needs no spilling. */
 static uint32_t reduce_least(const fv_launch *l)
 {
     const fv_operand *o = l->operand;
@@ -48,7 +48,8 @@ static uint32_t pitch(uint32_t numbers, enum fv_type type)
     return (bytes + 127) / 128 * 128 + 32;
 }
 
-/* Rows of a tile: 16 for every warp that does not share its rows, and two tiles at least. */
+/* Rows in a tile: 16 for every warp that does not share its rows with others; there are at least
+ * two tiles. */
 static uint32_t tile_of(const fv_launch *l, uint32_t *stages)
 {
     const fv_problem *p = &l->args.prob;
@@ -77,7 +78,7 @@ static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_REDUCE_V, dim[FV_ATTN_DV]));
 }
 
-/* Heads of the same rows are neighbouring work-groups, because their columns of a row are
+/* Heads of the same rows are in neighbouring work-groups, because their columns of a row are
  * neighbours in memory. */
 static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
@@ -93,15 +94,16 @@ FV_GPU_CODE(fv_cuda_lattn_reduce, "lattn.cu", "lattn_reduce", GROUP,
 
 /* ---- APPLY ---- */
 
-/* Rows of a work-group in one turn. */
+/* Rows of a work-group per iteration. */
 static uint32_t apply_rows(const fv_problem *p)
 {
     const uint32_t runs = (uint32_t)fv_gpu_groups(p->dim[FV_ATTN_D], 32);
     return WARPS * 16 * (traits(p)->blocks * runs <= 2 ? 2 : 1);
 }
 
-/* Work-groups of APPLY. Each prepares the state for itself, so there are only as many as run at the
- * same time: one round, or four where a round would have so few per head that units stay idle. */
+/* Number of work-groups of APPLY. Each one prepares the state for itself, so only as many are
+ * started as run at the same time: one round, or four if a single round would have so few per head
+ * that multiprocessors stay idle. */
 static size_t apply_groups(const fv_launch *l, const fv_gpu_piece *piece)
 {
     const fv_problem *p = &l->args.prob;
@@ -138,10 +140,10 @@ static bool applies(const fv_problem *p)
            traits(p)->blocks * p->dim[FV_ATTN_D] <= WIDEST;
 }
 
-/* Far above the rate of the OpenCL kernels, so that these are preferred wherever they fit. */
+/* Far above the rate of the OpenCL kernels, so that these are preferred wherever they apply. */
 const fv_kernel_hooks fv_h_cuda_lattn = {.applies = applies, .rate = 2e12};
 
-/* Of values in float16, for tensor cores that know nothing else. */
+/* For values in float16, as tensor cores before sm_80 need. */
 static bool applies_to_halves(const fv_problem *p)
 {
     return p->in == FV_F16 && applies(p);

@@ -54,7 +54,7 @@ static bool resolve_cublaslt(void *library)
     return true;
 }
 
-/* NULL where it is not set, or empty. */
+/* An environment variable; NULL if it is unset or empty. */
 static const char *environment(const char *name)
 {
     const char *value = getenv(name);
@@ -91,7 +91,7 @@ bool fv_cuda_is_fatal(CUresult error)
     }
 }
 
-/* What may help against an error, or NULL. */
+/* A remedy for an error, or NULL. */
 static const char *remedy(CUresult error)
 {
     switch ((int)error) {
@@ -193,7 +193,8 @@ static void find_driver(void)
 
 /* ---- the other libraries ---- */
 
-/* Where NVIDIA's own packages install the toolkit, which need not be among the linker's folders. */
+/* The folder in which NVIDIA's own packages install the toolkit; it may not be among the linker's
+ * folders. */
 static const char toolkit[] = "/usr/local/cuda/lib64/";
 
 static void *open_anywhere(const char *name)
@@ -208,7 +209,8 @@ static void *open_anywhere(const char *name)
 
 enum { OLDEST = 11, NEWEST = 13 }; /* of the toolkits */
 
-/* `name` as a toolkit has it; in those of version 11 it ends in `eleven`. */
+/* Opens library `name` with a toolkit's version number; in toolkits of version 11 its name ends in
+ * `eleven`. */
 static void *open_numbered(const char *name, int number, const char *eleven)
 {
     char text[64];
@@ -219,8 +221,8 @@ static void *open_numbered(const char *name, int number, const char *eleven)
     return open_anywhere(text);
 }
 
-/* The library of the driver's own version, else the newest older one, else any: a newer one may
- * generate code that the driver rejects. */
+/* Opens the library of the driver's own version, else the newest older one, else any: a newer one
+ * may generate code that the driver rejects. */
 static void *open_version(const char *name, const char *eleven)
 {
     const int own = version / 1000;
@@ -232,7 +234,8 @@ static void *open_version(const char *name, const char *eleven)
     return library ? library : open_anywhere(name);
 }
 
-/* NVRTC opens its second half by name, where the linker looks: what is open already is taken. */
+/* NVRTC opens its second library by name, in the linker's folders. So it is opened here first, and
+ * found because it is already open. */
 static void open_builtins(void)
 {
     int major, minor;
@@ -253,7 +256,7 @@ static void find_nvrtc(void)
         open_builtins();
 }
 
-/* It is linked with the system's driver. */
+/* Looks for cuBLASLt, which is linked with the system's driver. */
 static void find_cublaslt(void)
 {
     const char *chosen = environment("FOVEA_CUBLASLT");

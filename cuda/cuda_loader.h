@@ -1,7 +1,7 @@
-/* cuda_loader.h: NVIDIA's driver, NVRTC and cuBLASLt opened at run time: nothing is linked and no
- * header of theirs is needed, a machine without them is the normal case.
+/* cuda_loader.h: opens NVIDIA's driver, NVRTC and cuBLASLt at run time. Nothing is linked and no
+ * header of theirs is needed, because most machines may not have them.
  *
- * What is used of their interfaces is declared here, under their names.
+ * Their interfaces are declared here as far as they are used, under their own names.
  */
 #ifndef FOVEA_CUDA_CUDA_LOADER_H
 #define FOVEA_CUDA_CUDA_LOADER_H
@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-/* A test compares all this with NVIDIA's headers, and includes them in its place. */
+/* A test includes NVIDIA's headers instead of these declarations, and compares the two. */
 #ifndef FV_CUDA_HEADERS
 typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUjit_option;
 typedef int CUstreamCaptureMode, CUstreamCaptureStatus;
@@ -112,7 +112,8 @@ typedef struct CUeglFrame_st {
 } CUeglFrame;
 #endif
 
-/* The functions, each under its own name; options are NULL where the library has none. */
+/* The driver's functions, each under its own name; optional ones are NULL if the library has
+ * none. */
 typedef struct fv_cuda_api {
 #define FV_CUDA_CALL(name, symbol, parameters) CUresult(*name) parameters;
 #define FV_CUDA_OPTION FV_CUDA_CALL
@@ -131,33 +132,34 @@ typedef struct fv_cublaslt_api {
 #include "cuda/cuda_calls.inc"
 } fv_cublaslt_api;
 
-/* The devices that the driver counts; finds and opens it when first called. FOVEA_CUDA names the
- * library to open instead. Thread-safe. */
+/* The number of the driver's devices. Finds and opens the driver when first called. FOVEA_CUDA
+ * names the library to open instead. Thread-safe. */
 int fv_cuda_devices(void);
-/* One line: the libraries that were opened and what they lack, or why there is no device, with the
- * remedy. Static text. */
+/* One line of static text: which libraries were opened and what they lack; or why there is no
+ * device, and a remedy. */
 const char *fv_cuda_status(void);
 /* 13000 for a driver of CUDA 13.0. */
 int fv_cuda_version(void);
-/* The compiler, NULL where there is none; FOVEA_NVRTC names the library to open instead. */
+/* The compiler; NULL if there is none. FOVEA_NVRTC names the library to open instead. */
 const fv_nvrtc_api *fv_cuda_nvrtc(void);
-/* The same for cuBLASLt, which is opened when this is first called: it takes 150 MB of memory.
- * FOVEA_CUBLASLT names the library to open instead; where FOVEA_CUDA names a driver, no other is.
- */
+/* cuBLASLt; NULL if there is none. It is opened at the first call, because it takes 150 MB of
+ * memory. FOVEA_CUBLASLT names the library to open instead; if FOVEA_CUDA names a driver, no other
+ * library is opened. */
 const fv_cublaslt_api *fv_cuda_cublaslt(void);
-/* Whether the driver can replay what was enqueued once, and change what its kernels read. */
+/* Whether the driver can replay recorded work, and change what its kernels read. */
 bool fv_cuda_has_graphs(void);
 bool fv_cuda_changes_graphs(void);
 
 /* "CUDA_ERROR_LAUNCH_FAILED", or "error". */
 const char *fv_cuda_error_name(CUresult error);
-/* After such an error every call in the device's context fails, in all of the process. */
+/* Whether an error is one after which every call in the device's context fails, in the whole
+ * process. */
 bool fv_cuda_is_fatal(CUresult error);
-/* A failed call as a status: EDEVICE, or ENOMEM where memory is short. `call` and `what` (may be
- * NULL) name it. */
+/* Makes a status of a failed call: ENOMEM for a lack of memory, else EDEVICE. The message names
+ * `call` and `what`, which may be NULL. */
 fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what);
 
-/* Structures that cross between us and a library are as its headers have them. */
+/* Structures that are passed to a library must have the layout of its headers. */
 _Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96 &&
                    offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64 &&
                    offsetof(cublasLtMatmulHeuristicResult_t, state) == 72,
@@ -177,7 +179,8 @@ _Static_assert(sizeof(CUeglFrame) == 64 && offsetof(CUeglFrame, pitch) == 36 &&
                    offsetof(CUeglFrame, frameType) == 48,
                "a frame of EGL's");
 
-/* Calls, and returns from the function on failure: FV_CUDA_TRY(what, cuMemFree, (pointer)). */
+/* Calls a function of CUDA; on failure returns from the calling function: FV_CUDA_TRY(what,
+ * cuMemFree, (pointer)). */
 #define FV_CUDA_TRY(what, call, arguments)                                                         \
     do {                                                                                           \
         CUresult error_ = fv_cuda.call arguments;                                                  \

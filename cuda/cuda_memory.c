@@ -1,4 +1,4 @@
-/* cuda_memory.c: memory of a device, and what is written to it. */
+/* cuda_memory.c: allocates, frees and writes memory of a device. */
 #include "cuda/cuda_device.h"
 
 fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what)

@@ -1,5 +1,6 @@
-/* cuda_nvbuf.h: NvBufSurface, the video buffers of Jetson: as much of NVIDIA's interface as is
- * used, opened at run time. FOVEA_NVBUFSURFACE names the library to open instead.
+/* cuda_nvbuf.h: NvBufSurface, the video buffers of Jetson. Declares the parts of NVIDIA's interface
+ * that are used; the library is opened at run time. FOVEA_NVBUFSURFACE names the library to open
+ * instead.
  */
 #ifndef FOVEA_CUDA_CUDA_NVBUF_H
 #define FOVEA_CUDA_CUDA_NVBUF_H
@@ -8,14 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* These have reserved room after what is declared, so that only the first picture of a surface is
- * within reach. */
+/* NVIDIA's structures have reserved fields after those declared here. So only the first picture of
+ * a surface can be accessed. */
 typedef struct fv_nvbuf_params {
     uint32_t width, height, pitch;
     int color_format, layout;
     uint64_t descriptor; /* of a dma-buf */
     uint32_t size;
-    void *data; /* memory of CUDA's or the host's; NULL: neither */
+    void *data; /* memory of CUDA or of the host; NULL: neither */
     struct {
         uint32_t count;
         uint32_t width[4], height[4], pitch[4], offset[4], size[4], bytes_per_pixel[4];
@@ -39,7 +40,7 @@ typedef struct fv_nvbuf_api {
     int (*from_fd)(int fd, void **surface); /* NULL in old versions */
 } fv_nvbuf_api;
 
-/* NULL where there is no such library. Thread-safe. */
+/* NULL if there is no such library. Thread-safe. */
 const fv_nvbuf_api *fv_cuda_nvbuf(void);
 
 _Static_assert(sizeof(void *) != 8 || (offsetof(fv_nvbuf_params, data) == 40 &&

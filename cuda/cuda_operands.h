@@ -1,4 +1,4 @@
-/* cuda_operands.h: what the host side of a .cu file asks of a step's operands. */
+/* cuda_operands.h: properties of a step's operands that the launch code of .cu files needs. */
 #ifndef FOVEA_CUDA_CUDA_OPERANDS_H
 #define FOVEA_CUDA_CUDA_OPERANDS_H
 
@@ -12,7 +12,7 @@ static inline uint32_t fv_cuda_row_alignment(uint64_t offset, uint64_t stride)
     return (uint32_t)(at & (~at + 1));
 }
 
-/* The same for an operand's rows. */
+/* The alignment of an operand's rows. */
 static inline uint32_t fv_cuda_alignment(const fv_launch *l, int operand)
 {
     const fv_operand *o = &l->operand[operand];
@@ -20,23 +20,23 @@ static inline uint32_t fv_cuda_alignment(const fv_launch *l, int operand)
                                  (uint64_t)l->args.ld[operand] * fv_type_size(o->type));
 }
 
-/* Whether all rows of an operand can be moved by 16 bytes. */
+/* Whether all rows of an operand can be moved in units of 16 bytes. */
 static inline bool fv_cuda_is_wide(const fv_launch *l, int operand)
 {
     return l->operand[operand].ref.space != FV_SPACE_NONE && fv_cuda_alignment(l, operand) == 16;
 }
 
-/* The same for every head in them, `width` numbers. */
+/* Whether this also holds for every head in them, of `width` numbers. */
 static inline bool fv_cuda_heads_are_wide(const fv_launch *l, int operand, uint32_t width)
 {
     return width * fv_type_size(l->operand[operand].type) % 16 == 0 && fv_cuda_is_wide(l, operand);
 }
 
-/* What tensor cores multiply, as the .cu files number it. */
+/* Types that tensor cores multiply, numbered as in the .cu files. */
 enum fv_cuda_math { FV_CUDA_TF32, FV_CUDA_F16, FV_CUDA_BF16, FV_CUDA_I8 };
 
-/* Numbers of 16 bits of one type are multiplied as they are, rows of any type as int8 where the
- * weight is, all others in parts of tf32. */
+/* Operands of one 16-bit type are multiplied unconverted. Rows of any type are multiplied as int8
+ * if the weight is int8. Everything else is split into parts of tf32. */
 static inline enum fv_cuda_math fv_cuda_math_of(enum fv_type a, enum fv_type b)
 {
     if (b == FV_I8)
@@ -46,7 +46,7 @@ static inline enum fv_cuda_math fv_cuda_math_of(enum fv_type a, enum fv_type b)
     return a == FV_F16 ? FV_CUDA_F16 : FV_CUDA_BF16;
 }
 
-/* Parts of tf32 that a number of this type is the sum of. */
+/* How many parts of tf32 a number of this type is split into. */
 static inline uint32_t fv_cuda_parts_of(enum fv_type type)
 {
     return type == FV_F32 ? 2 : 1;

@@ -1,9 +1,9 @@
-/* cuda_prelude.h: OpenCL C's words for CUDA C++, those that the .cl files use: the same text is
- * then a program for either. It follows cuda_ptx.h; prelude.cl comes next.
+/* cuda_prelude.h: defines in CUDA C++ what the .cl files use of OpenCL C, so that the same text is
+ * a program for both. It follows cuda_ptx.h and precedes prelude.cl.
  *
- * Vectors are structures of their own with OpenCL's operators and the names of their numbers; a
- * literal (float4)(a, b, c, d) comes as FV_VEC(float4)(a, b, c, d), which embed.py makes of it.
- * Words that C++ or CUDA have for something else are macros.
+ * Vectors are structures with OpenCL's operators and element names. embed.py rewrites a literal
+ * (float4)(a, b, c, d) as FV_VEC(float4)(a, b, c, d). Names that mean something else in C++ or CUDA
+ * are macros.
  */
 #define FV_VEC(type) type
 #define FV_SHARED __shared__
@@ -30,8 +30,8 @@ struct fv_half {
 template <class T> struct fv_plain {
     typedef T type;
 };
-/* T, but not deduced from an argument of this type: a number may be passed where a vector is meant.
- */
+/* The type T, but not deduced from an argument of this type, so that a number may be passed in
+ * place of a vector. */
 #define FV_AS(...) typename fv_plain<__VA_ARGS__>::type
 
 template <class T, int N> struct fv_vec;
@@ -101,7 +101,7 @@ template <class T> struct __align__(4 * sizeof(T)) fv_vec<T, 4>
     }
 };
 
-/* The others are aligned to 16 bytes at most, as much as one instruction moves. */
+/* Larger vectors are aligned to 16 bytes at most, which is as much as one instruction moves. */
 template <class T> struct __align__(sizeof(T) > 1 ? 16 : 8) fv_vec<T, 8>
 {
     union {
@@ -208,7 +208,7 @@ template <class T, int N> FV_DEVICE fv_vec<T, N> operator-(fv_vec<T, N> a)
     return fv_vec<T, N>(T(0)) - a;
 }
 
-/* -1 where it is so, else 0. */
+/* Comparisons, which give -1 for true and 0 for false. */
 #define FV_COMPARISON(symbol)                                                                      \
     template <class T, int N>                                                                      \
     FV_DEVICE fv_vec<int, N> operator symbol(fv_vec<T, N> a, fv_vec<T, N> b)                       \
@@ -252,9 +252,9 @@ template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_odd(fv_vec<T, N> a)
 #define FV_EVEN(x) fv_even(x)
 #define FV_ODD(x) fv_odd(x)
 
-/* ---- functions: of a number, then of the numbers of vectors at the same place ---- */
+/* ---- functions of numbers, then the same for vectors, element by element ---- */
 
-/* `name`, of any R; of a vector of T it is one of R. */
+/* Applies `name`, which returns an R, to each element of a vector. */
 #define FV_OF_VECTOR(name, R)                                                                      \
     template <class T, int N> FV_DEVICE fv_vec<R, N> name(fv_vec<T, N> a)                          \
     {                                                                                              \
@@ -265,7 +265,8 @@ template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_odd(fv_vec<T, N> a)
         else                                                                                       \
             return fv_vec<R, N>(name(a.lo), name(a.hi));                                           \
     }
-/* With a vector first the second argument may be a number. */
+/* Applies a function of two arguments to each element; the first is a vector, the second may be a
+ * number. */
 #define FV_OF_VECTORS(name)                                                                        \
     template <class T, int N> FV_DEVICE fv_vec<T, N> name(fv_vec<T, N> a, FV_AS(fv_vec<T, N>) b)   \
     {                                                                                              \
@@ -304,7 +305,7 @@ FV_FUNCTION(rint, rintf)
 #define FV_LESS_OF(a, b) fv_less_of(a, b)
 #define FV_MORE_OF(a, b) fv_more_of(a, b)
 
-/* e^x of x <= 0 to 3 ulp; denormal results become 0. The rounding error of x log2 e is corrected
+/* e^x for x <= 0: 3 ulp; denormal results become 0. The rounding error of x log2 e is corrected
  * after the power of two. */
 FV_DEVICE float fv_exp_of_negative(float x)
 {
@@ -313,7 +314,7 @@ FV_DEVICE float fv_exp_of_negative(float x)
 }
 #define FV_EXP_NEG(x) fv_exp_of_negative(x)
 
-/* x^p of x >= 0: the relative error is a few ulp times 1 + |ln x^p|. */
+/* x^p for x >= 0: the relative error is a few ulp times 1 + |ln x^p|. */
 FV_DEVICE float fv_of_pow(float x, float p)
 {
     return fv_exp2_fast(p * fv_log2_fast(x));
@@ -369,7 +370,7 @@ template <int N> FV_DEVICE float dot(fv_vec<float, N> a, fv_vec<float, N> b)
         return dot(a.lo, b.lo) + dot(a.hi, b.hi);
 }
 
-/* Numbers of b where c has its highest bit set. */
+/* Elements of b where the highest bit of c is set, else of a. */
 template <class T, int N, class C>
 FV_DEVICE fv_vec<T, N> select(fv_vec<T, N> a, fv_vec<T, N> b, fv_vec<C, N> c)
 {
@@ -410,7 +411,7 @@ FV_OF_VECTOR(as_float, float)
 #define as_float8 as_float
 #define as_float16 as_float
 
-/* Numbers of type R of those of a vector; FV_CONVERT takes a number, too. */
+/* Converts the elements of a vector to type R; FV_CONVERT also takes a number. */
 #define FV_CONVERT(name, R)                                                                        \
     template <class T> FV_DEVICE R name(T x)                                                       \
     {                                                                                              \
@@ -438,7 +439,7 @@ FV_OF_VECTOR(convert_uchar_sat, uchar)
 
 /* ---- memory ---- */
 
-/* N numbers at p, which is aligned as one of them. */
+/* Loads N numbers at p, which is aligned as a single one. */
 template <int N, class T> FV_DEVICE fv_vec<T, N> fv_load(const T *p)
 {
     if constexpr (N == 2)
@@ -457,9 +458,8 @@ template <class T, int N> FV_DEVICE void fv_store(fv_vec<T, N> x, T *p)
     }
 }
 
-/* The same for the device's memory, whose pointers tell their alignment at run time: where it is
- * that of all N, words of 16 bytes or as many as they have. A variable in registers would have to
- * go to memory for this. */
+/* Does the same for global memory, in words of 16 bytes if p has that alignment at run time, else
+ * in smaller ones. A variable in registers would have to be in memory for this. */
 template <int N, class T> union fv_words_of {
     fv_vec<T, N> vector;
     fv_vec<uint, 4> fours[N * sizeof(T) > 16 ? N * sizeof(T) / 16 : 1];
@@ -542,7 +542,7 @@ template <int N> FV_DEVICE void fv_store_half(fv_vec<float, N> x, half *p)
     }
 }
 #define vload_half(i, p) fv_half_to_float((p)[i].bits)
-/* Four are only ever in the device's memory, more of them in variables too. */
+/* Four float16 are only loaded from global memory, more of them also from variables. */
 FV_DEVICE float4 fv_load_half4(const half *p)
 {
     const fv_vec<ushort, 4> bits = fv_load_wide<4>((const ushort *)p);
@@ -589,7 +589,7 @@ FV_DEVICE uint get_global_size(int d)
     return get_num_groups(d) * get_local_size(d);
 }
 
-/* A barrier is a fence of all memory. */
+/* A barrier is also a fence for all memory. */
 #define CLK_LOCAL_MEM_FENCE 0
 #define CLK_GLOBAL_MEM_FENCE 0
 #define barrier(flags) __syncthreads()

@@ -1,4 +1,4 @@
-/* cuda_program.c: kernels' sources to code: compiled by NVRTC. */
+/* cuda_program.c: compiles kernels' sources to code with NVRTC. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "cuda/cuda_sources.h"
 #include "ops/mech_traits.h"
 
-/* A module, and what it was made of. */
+/* A module, and the code that it was made from. */
 struct built {
     CUmodule module;
     size_t size;
-    char image[]; /* cubin, or PTX with its end */
+    char image[]; /* a cubin, or PTX with its terminating 0 */
 };
 
 /* ---- texts ---- */
@@ -27,7 +27,7 @@ static const char *shown(const fv_gpu_program *p)
     return p->options + strspn(p->options, " ");
 }
 
-/* All of them one after another, to be freed. */
+/* Joins all texts of a program, to be freed by the caller. */
 static fovea_status join(char **out, const fv_gpu_program *p)
 {
     const char *text[FV_GPU_TEXTS];
@@ -107,7 +107,8 @@ void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size)
     if (!nvrtc->nvrtcGetNumSupportedArchs || !nvrtc->nvrtcGetSupportedArchs ||
         nvrtc->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 64 ||
         nvrtc->nvrtcGetSupportedArchs(known) != NVRTC_SUCCESS) {
-        count = 1; /* it is old: what it does not know it says when it compiles */
+        /* An old NVRTC without this function; what it cannot compile for shows when it compiles. */
+        count = 1;
         known[0] = (int)l->arch;
     }
     for (int i = 0; i < count; i++)
@@ -152,7 +153,7 @@ static fovea_status compile_failed(const fv_nvrtc_api *nvrtc, nvrtcProgram progr
 
 enum { OPTIONS = 64 };
 
-/* The options of a program, which `text` becomes; returns how many. */
+/* Lists the options of a program, which are copied to `text`; returns how many. */
 static int options_of(const char *option[OPTIONS], char *text, const char *target)
 {
     int n = 0;
@@ -216,8 +217,9 @@ static fovea_status compile_for(fv_device *d, const char *target, const fv_gpu_p
     return finish(b, d, p, out);
 }
 
-/* PTX is refused by a driver that is older than the compiler. Code for an older device of the same
- * family runs on a newer one, though not between boards and cards. */
+/* PTX is refused by a driver that is older than the compiler, so code for the device itself is
+ * preferred. Code for an older device of the same family also runs on a newer one, but not between
+ * boards and cards. */
 static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
 {
     const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
@@ -294,8 +296,8 @@ fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d,
     FV_TRY(fv_gpu_store_step(&function, &d->store, l, entry, group, ""));
     FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
                 (&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
-    /* Drivers that load a kernel when it is first launched are to do it now; where they cannot be
-     * asked to, having asked for its attribute does. */
+    /* Some drivers load a kernel only when it is first launched. It is loaded now, if necessary by
+     * asking for an attribute of it. */
     if (fv_cuda.cuFuncLoad)
         FV_CUDA_TRY(l->kernel->name, cuFuncLoad, (function));
     *limit = most > 0 ? (uint32_t)most : 0;

@@ -1,10 +1,10 @@
-/* cuda_ptx.h: every instruction of NVIDIA's that CUDA C++ has no word for, a function each, and the
- * intrinsics that work across a warp. All inline PTX of this library is here. The text comes first
- * in every CUDA program, before cuda_prelude.h; it includes nothing. A compiler for another
+/* cuda_ptx.h: a function for every instruction of NVIDIA's that CUDA C++ cannot express, and for
+ * the intrinsics that work across a warp. All inline PTX of this library is here. The text comes
+ * first in every CUDA program, before cuda_prelude.h; it includes nothing. A compiler for another
  * machine defines FOVEA_CUDA_CUDA_PTX_H and provides these functions itself.
  *
- * Fragments are those of the PTX ISA. With lane = 4 g + t of a warp (g = lane / 4 in 0 .. 7,
- * t = lane % 4), and pairs of 16-bit numbers with the lower index in the lower half:
+ * Fragments are those of the PTX ISA. With lane = 4 g + t of a warp (g = lane / 4 in 0 .. 7, t =
+ * lane % 4), and pairs of 16-bit numbers with the lower index in the lower half:
  *
  *   C, D  16 x 8 of float, int   d[0] (g, 2t)  d[1] (g, 2t+1)  d[2] (g+8, 2t)  d[3] (g+8, 2t+1)
  *   A     16 x 16 of 16 bits     a[0] (g, 2t..2t+1)    a[1] (g+8, 2t..2t+1)
@@ -30,7 +30,7 @@
 #else
 #define FV_HAVE_MMA 0
 #endif
-/* 1 where it has those for float16 at least. */
+/* 1 if it has tensor cores for float16 at least. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
 #define FV_HAVE_MMA_F16 1
 #else
@@ -47,7 +47,8 @@ FV_DEVICE float fv_half_to_float(unsigned short bits)
     return x;
 }
 
-/* To the nearest, ties to even; too large a number becomes infinite, NaN stays NaN. */
+/* Rounds to the nearest float16, ties to even. Numbers that are too large become infinite; NaN
+ * stays NaN. */
 FV_DEVICE unsigned short fv_float_to_half(float x)
 {
     unsigned short bits;
@@ -89,7 +90,7 @@ FV_DEVICE unsigned fv_ones(unsigned x)
     return (unsigned)__popc(x);
 }
 
-/* sum + the products of the int8 in a and b, the lowest with the lowest. */
+/* sum + the products of the four int8 in a and those in b, pair by pair. */
 FV_DEVICE int fv_dot4(unsigned a, unsigned b, int sum)
 {
     return __dp4a((int)a, (int)b, sum);
@@ -103,7 +104,8 @@ FV_DEVICE float fv_exp2_fast(float x)
     return y;
 }
 
-/* log2 x with a relative error of 2^-22, near x = 1 an absolute one; denormal x counts as 0. */
+/* log2 x with a relative error of 2^-22; near x = 1 the error is absolute. Denormal x counts as
+ * 0. */
 FV_DEVICE float fv_log2_fast(float x)
 {
     float y;
@@ -111,7 +113,7 @@ FV_DEVICE float fv_log2_fast(float x)
     return y;
 }
 
-/* The smaller and the larger number; NaN where one of them is. */
+/* The smaller, and the larger, of two numbers; NaN if either is NaN. */
 FV_DEVICE float fv_less_of(float a, float b)
 {
 #if FV_HAVE_MMA
@@ -134,7 +136,8 @@ FV_DEVICE float fv_more_of(float a, float b)
 #endif
 }
 
-/* The lower 16 bits of both, and the higher ones: those of `low` in the lower half. */
+/* Joins the lower 16 bits of both words, and the higher ones; those of `low` become the lower
+ * half. */
 FV_DEVICE unsigned fv_low_halves(unsigned low, unsigned high)
 {
     return __byte_perm(low, high, 0x5410);
@@ -145,7 +148,7 @@ FV_DEVICE unsigned fv_high_halves(unsigned low, unsigned high)
     return __byte_perm(low, high, 0x7632);
 }
 
-/* Every half becomes 0xffff where its highest bit is set, else 0. */
+/* Each 16-bit half becomes 0xffff if its highest bit is set, else 0. */
 FV_DEVICE unsigned fv_negative_halves(unsigned x)
 {
     unsigned bits;
@@ -189,7 +192,8 @@ FV_DEVICE unsigned fv_ballot(bool x)
 
 #if FV_HAVE_MMA
 
-/* To the nearest bfloat16, ties to even: `low` in the lower 16 bits. NaN becomes 0x7fff. */
+/* Rounds two numbers to bfloat16, ties to even, with `low` in the lower 16 bits. NaN becomes
+ * 0x7fff. */
 FV_DEVICE unsigned fv_bf162_bits(float low, float high)
 {
     unsigned bits;
@@ -197,7 +201,7 @@ FV_DEVICE unsigned fv_bf162_bits(float low, float high)
     return bits;
 }
 
-/* To the nearest tf32 (10 bits of fraction), ties away from zero, as the bits of a float whose
+/* Rounds to tf32 (10 bits of fraction), ties away from zero; returns the bits of a float whose
  * lower 13 bits are 0. */
 FV_DEVICE unsigned fv_tf32(float x)
 {
@@ -227,7 +231,7 @@ FV_DEVICE unsigned fv_tf32(float x)
 #endif
 #if FV_HAVE_MMA_F16 && !FV_HAVE_MMA
 
-/* ---- the copies that follow below, at once ---- */
+/* ---- for older devices: the copies that are declared below, done at once ---- */
 
 template <int WIDE> struct alignas(WIDE) fv_copied {
     unsigned w[WIDE / 4];
@@ -276,8 +280,8 @@ template <int LEFT> FV_DEVICE void fv_cp_wait()
 
 /* ---- asynchronous copies from global to shared memory ---- */
 
-/* 16 bytes; both addresses are multiples of 16. Bypasses the L1 cache. Visible to this thread after
- * fv_cp_wait, to the others after a barrier after it. */
+/* Copies 16 bytes; both addresses are multiples of 16. Bypasses the L1 cache. The data is visible
+ * to this thread after fv_cp_wait, and to other threads after a barrier that follows it. */
 FV_DEVICE void fv_cp_async16(void *shared, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -286,8 +290,8 @@ FV_DEVICE void fv_cp_async16(void *shared, const void *from)
                  : "memory");
 }
 
-/* 4, 8 or 16 bytes, to and from multiples of that: the first `bytes` are read from `from`, the
- * others become 0. Copies of 16 bypass the L1 cache. */
+/* Copies 4, 8 or 16 bytes; both addresses are multiples of that. The first `bytes` are read from
+ * `from`, the others become 0. Copies of 16 bytes bypass the L1 cache. */
 #define FV_CP_ASYNC(name, cache, size)                                                             \
     FV_DEVICE void name(void *shared, const void *from, unsigned bytes)                            \
     {                                                                                              \
@@ -301,7 +305,7 @@ FV_CP_ASYNC(fv_cp_async8_part, "ca", "8")
 FV_CP_ASYNC(fv_cp_async16_part, "cg", "16")
 #undef FV_CP_ASYNC
 
-/* This thread's copies since the last commit become a group, which may be empty. */
+/* Makes a group of this thread's copies since the last commit; the group may be empty. */
 FV_DEVICE void fv_cp_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -332,7 +336,7 @@ FV_DEVICE void fv_ldmatrix_x4_trans(unsigned r[4], const void *row)
 
 #if !FV_HAVE_MMA
 
-/* 16 x 8 += 16 x 16 times 16 x 8, of which such tensor cores do one half of k after the other. */
+/* 16 x 8 += 16 x 16 times 16 x 8. These tensor cores multiply one half of k after the other. */
 FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
 {
     for (int i = 0; i < 2; i++)
@@ -355,7 +359,7 @@ FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
 /* 16 x 8 += 16 x 16 times 16 x 8. */
 FV_MMA(fv_mma_f16, "m16n8k16", "f16")
 FV_MMA(fv_mma_bf16, "m16n8k16", "bf16")
-/* 16 x 8 += 16 x 8 times 8 x 8, of bits as fv_tf32 has them. */
+/* 16 x 8 += 16 x 8 times 8 x 8, of numbers that fv_tf32 has rounded. */
 FV_MMA(fv_mma_tf32, "m16n8k8", "tf32")
 #undef FV_MMA
 

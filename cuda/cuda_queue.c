@@ -1,5 +1,5 @@
-/* cuda_queue.c: what CUDA does for the frames of gpu_queue.h, on streams of its own for uploads,
- * computing and downloads.
+/* cuda_queue.c: CUDA's part of the frames of gpu_queue.h. Uploads, computing and downloads have
+ * separate streams.
  *
  * The caller's matrices are moved through pinned host memory. Where host and device share their
  * memory, kernels write outputs to the pinned memory directly, each number once. Inputs are copied
@@ -20,7 +20,7 @@
 #include "platform/os/os_machine.h"
 
 struct cuda_frame {
-    /* Inputs have arrived; the computing's begin and end; outputs have arrived. */
+    /* Events: inputs have arrived; computing has begun, and ended; outputs have arrived. */
     CUevent arrived, begun, last, landed;
     fv_cuda_graphs graphs;
 };
@@ -30,7 +30,7 @@ struct cuda_queue {
     CUstream compute, up, down;
     struct cuda_frame frame[FV_GPU_FRAMES];
     bool graphs;    /* the driver records and replays */
-    bool recording; /* nothing runs: what fails is not the device */
+    bool recording; /* recording, so nothing runs: an error is not the device's */
     fv_cuda_trace trace;
 };
 
@@ -41,7 +41,7 @@ static struct cuda_queue *cuda_queue_of(fv_queue *q)
 
 /* ---- open ---- */
 
-/* Whether kernels use the host's memory itself. */
+/* Whether kernels access the host memory of a slot directly. */
 static bool is_mapped(const fv_device *d, const fv_slot *slot)
 {
     return d->limits.integrated && slot->output;
@@ -106,7 +106,8 @@ static fovea_status open_queue(fv_queue *base)
 
 /* ---- close ---- */
 
-/* Of a frame that was enqueued in part, all that was is ahead of these events then. */
+/* Records the events of a frame. If the frame was enqueued only in part, they follow all of that
+ * part. */
 static void record_events(const struct cuda_queue *q, const struct cuda_frame *f)
 {
     fv_cuda.cuEventRecord(f->arrived, q->up);
@@ -149,7 +150,7 @@ static bool close_queue(fv_queue *base)
     struct cuda_queue *q = cuda_queue_of(base);
     const CUstream streams[] = {q->compute, q->up, q->down};
     fv_cuda_trace_open(&q->trace, base->device, NULL);
-    if (base->device->hung) /* what it may still use is the driver's memory */
+    if (base->device->hung) /* what the device may still access is the driver's memory */
         return true;
     for (uint32_t f = 0; f < FV_GPU_FRAMES; f++)
         release_frame(q, f);
@@ -166,7 +167,7 @@ static bool is_read_in_place(const fv_gpu_external *e)
     return e->import && e->import->transfer == FOVEA_TRANSFER_NONE;
 }
 
-/* Recordings begin with the plan's own memory. */
+/* At first, recordings use the plan's own memory for external operands. */
 static void place_external(const struct cuda_queue *q, fv_cuda_bound *b, uint32_t o)
 {
     const fv_operand *op = &b->step.base.l.operand[o];
@@ -203,7 +204,7 @@ static bool reads_input(const fv_queue *q, const fv_cuda_bound *b)
     return false;
 }
 
-/* What was launched is to be found in the recording, if frames may have it read from elsewhere. */
+/* Notes the launch in the recording, if frames may later read its input from elsewhere. */
 static fovea_status note_reader(struct cuda_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now,
                                 CUfunction function, const size_t count[3])
 {
@@ -212,7 +213,7 @@ static fovea_status note_reader(struct cuda_queue *q, fv_cuda_bound *b, const fv
     return fv_cuda_graph_reads(&q->frame[q->base.now].graphs, b, now, function, count, q->compute);
 }
 
-/* Another library's part of a dispatch. */
+/* Enqueues another library's part of a dispatch. */
 static fovea_status run_before(struct cuda_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
 {
     const fv_launch *l = &b->step.base.l;
@@ -305,7 +306,7 @@ static fovea_status submitted(fv_queue *base)
     return FOVEA_OK;
 }
 
-/* Has the graph read what this frame reads; false: it cannot. */
+/* Makes the graph read what this frame reads; false if it cannot be changed. */
 static bool point_graph(const struct cuda_queue *q, const fv_cuda_graph *g)
 {
     for (uint32_t i = 0; i < g->readers.count; i++) {
@@ -317,7 +318,7 @@ static bool point_graph(const struct cuda_queue *q, const fv_cuda_graph *g)
     return true;
 }
 
-/* The graph of this frame; NULL: it is enqueued call by call. */
+/* The graph that this frame replays; NULL if it is enqueued call by call. */
 static CUgraphExec graph_of(struct cuda_queue *q, const fv_sweep *s, uint32_t count)
 {
     if (!q->graphs || q->trace.to)
@@ -369,7 +370,7 @@ static double complete_frame(fv_queue *base, uint32_t number)
 
 /* ---- recorded ---- */
 
-/* What the frame computes, unless that was recorded before. */
+/* Records what the frame computes, unless that was done before. */
 static fovea_status record_frame(struct cuda_queue *q, const fv_sweep *s, uint32_t count)
 {
     fv_cuda_graphs *graphs = &q->frame[q->base.now].graphs;

@@ -1,4 +1,4 @@
-/* cuda_rates.c: CUDA's part of measuring how fast a device is. */
+/* cuda_rates.c: CUDA's part of gpu_meter.h, which measures how fast a device is. */
 #include <stdio.h>
 
 #include "cuda/cuda_device.h"
@@ -34,8 +34,8 @@ static size_t group_of(fv_device *d, void *k)
     return GROUP;
 }
 
-/* A kernel that cannot be launched leaves a rate unknown; the device is lost only where nothing
- * works any more. */
+/* Reports a failed launch. It leaves a rate unknown; the device is lost only if its context no
+ * longer works. */
 static fovea_status failed(fv_device *d, CUresult error, const char *call)
 {
     return fv_cuda_is_fatal(error) ? fv_cuda_lose(d, error, call, "a probe")
@@ -48,7 +48,7 @@ static fovea_status failed(fv_device *d, CUresult error, const char *call)
             return failed(d, error_, #call);                                                       \
     } while (0)
 
-/* Enqueues the kernel between two events. */
+/* Enqueues the kernel between two events, to measure its time. */
 static fovea_status enqueue(fv_device *d, CUfunction k, void **parameter, size_t groups,
                             const CUevent event[2])
 {
@@ -107,7 +107,8 @@ fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out)
     return fv_gpu_meter_best(&m, out);
 }
 
-/* Of a multiprocessor, where nothing could be measured: 64 lanes at the lowest clock of a board. */
+/* FLOP/s of a multiprocessor if nothing could be measured: 64 lanes at the lowest clock of a
+ * board. */
 #define LEAST_FLOPS 20e9
 #define LEAST_BYTES 2e9
 

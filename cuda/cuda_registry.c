@@ -1,4 +1,4 @@
-/* cuda_registry.c: the table of CUDA kernels. */
+/* cuda_registry.c: the list of CUDA kernels. */
 #include "cuda/cuda_kernels.h"
 
 static const fv_kernel kernel_list[] = {

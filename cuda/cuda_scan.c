@@ -7,7 +7,7 @@ enum {
     COLUMNS = 64,
     CHUNK = 16,         /* tokens */
     WIDEST = 128,       /* features of a head */
-    SEGMENTS_MOST = 32, /* more would take longer one after the other than they save */
+    SEGMENTS_MOST = 32, /* more segments would cost more in the sequential part than they save */
     AT_ONCE = 3,        /* work-groups of a unit */
 };
 
@@ -35,14 +35,15 @@ static uint32_t slices(uint32_t columns)
     return (uint32_t)fv_gpu_groups(columns, COLUMNS);
 }
 
-/* The largest number of segments of a call with `rows` rows. */
+/* The largest number of segments for a call with `rows` rows. */
 static uint32_t most_segments(const fv_knobs *k, uint32_t rows)
 {
     const uint32_t most = rows / k->v[KNOB_TOKENS];
     return most < 1 ? 1 : most < SEGMENTS_MOST ? most : SEGMENTS_MOST;
 }
 
-/* As many segments as the device runs at the same time, of whole chunks, none of them empty. */
+/* As many segments as the device can run at the same time; each has whole chunks, and none is
+ * empty. */
 static uint32_t segments(const fv_launch *l, const fv_gpu_piece *piece)
 {
     const fv_problem *p = &l->args.prob;
@@ -70,7 +71,7 @@ static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_HEADS", l->args.prob.heads);
 }
 
-/* The slices of a head that has a divisor come one after the other. */
+/* The slices of a head that has a divisor are computed in order, by one work-group. */
 static void scan_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
@@ -104,7 +105,7 @@ FV_GPU_CODE(fv_cuda_scan_segments, "scan.cu", "scan", GROUP, .macros = " -DFV_SE
             .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
             .align = CHUNK)
 
-/* Means go from token to token, which is no work for tensor cores. */
+/* Means advance token by token, so centred features cannot use tensor cores. */
 static bool applies(const fv_problem *p)
 {
     return fv_h_gpu_scan_chunk.applies(p) && width_of(p) <= WIDEST && !(p->flags & FV_FLAG_CENTRED);
@@ -116,13 +117,14 @@ static bool takes_segments(const fv_problem *p)
     return applies(p) && !(has_divisor(p) && has_matrix(p));
 }
 
-/* A few tokens are not a chunk. */
+/* For a few tokens, chunks do not pay. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     return fv_h_gpu_scan_chunk.cost(p, knobs) * (p->dim[FV_DIM_ROWS] < 8 ? 2. : 0.1);
 }
 
-/* Every token is taken twice: fewer than four segments side by side save nothing. */
+/* With segments every token is processed twice, so fewer than four segments at the same time save
+ * nothing. */
 static double cost_of_segments(const fv_problem *p, const fv_knobs *knobs)
 {
     const uint32_t side_by_side = p->heads * slices(p->dim[FV_ATTN_DV]);

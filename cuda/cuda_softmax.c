@@ -11,7 +11,7 @@ static bool is_foveated(const fv_launch *l)
     return l->args.prob.op == FV_OP_FOVEATED;
 }
 
-/* Operands from K on that are keys or values. */
+/* The number of operands, from K on, that are keys or values. */
 static int attended(const fv_launch *l)
 {
     return is_foveated(l) ? FV_FOVEATED_CELL_V : FV_SOFTMAX_V;
@@ -38,7 +38,8 @@ static uint32_t queries_of(const fv_launch *l)
     return is_foveated(l) ? 64 : l->args.knobs.v[KNOB_QUERIES];
 }
 
-/* Where there are many queries and enough registers, a key that is read serves twice as many. */
+/* With many queries and enough registers, a work-group has twice as many queries, so that each key
+ * that it reads serves more of them. */
 static void softmax_settle(fv_launch *l, uint32_t units)
 {
     uint32_t *knob = l->args.knobs.v;
@@ -52,7 +53,7 @@ static void softmax_settle(fv_launch *l, uint32_t units)
         knob[KNOB_QUERIES] = together < 256 ? 64 : 128;
 }
 
-/* Keys at a time: as many as fit registers and two stages of shared memory. */
+/* Keys per tile: as many as fit the registers and two stages of shared memory. */
 static uint32_t keys_of(const fv_launch *l)
 {
     const uint32_t knob = l->args.knobs.v[is_foveated(l) ? KNOB_FOVEATED_KEYS : KNOB_KEYS];
@@ -62,7 +63,7 @@ static uint32_t keys_of(const fv_launch *l)
     return knob && knob < keys ? knob : keys;
 }
 
-/* Parts of tf32 of operand `o`, or of `other`, which are multiplied alike. */
+/* How many parts of tf32 operand `o` is split into; `other` is multiplied in the same way. */
 static uint32_t parts_of(const fv_launch *l, int o, int other)
 {
     const uint32_t a = fv_cuda_parts_of(l->operand[o].type);
@@ -134,25 +135,26 @@ FV_GPU_CODE(fv_cuda_wsoftmax, "softmax.cu", "wsoftmax", 128, .settle = softmax_s
 FV_GPU_CODE(fv_cuda_foveated, "foveated.cu", "foveated", 128, .define = foveated_define,
             .shape = foveated_shape, .align = 32)
 
-/* Queries and their sums stay in registers. Whole numbers are multiplied by softmax_i8.cl. */
+/* Queries and their sums stay in registers. Products of integers are computed by softmax_i8.cl. */
 static bool applies(const fv_problem *p)
 {
     return p->acc != FV_I32 && p->dim[FV_ATTN_D] <= WIDEST && p->dim[FV_ATTN_DV] <= WIDEST;
 }
 
-/* Far below that of OpenCL's kernels, which have the generic one. */
+/* Far below the cost of OpenCL's kernels, which is the generic one. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     return fv_problem_flops(p) / (p->in == FV_F32 ? 5e11 : 2e12);
 }
 
-/* 0: as the problem's size has it */
+/* 0: chosen for the problem's size */
 static const fv_knob own_knobs[] = {
     {"queries", {0, 64, 128}, 3}, {"keys", {0, 32, 16}, 3}, {NULL, {0}, 0}};
 static const fv_knob foveated_knobs[] = {{"keys", {0, 32, 16}, 3}, {NULL, {0}, 0}};
 
-/* All of float16, for tensor cores that know nothing else: a single key may be of another type. */
+/* All operands are float16, as tensor cores before sm_80 need. A single key may have another
+ * type. */
 static bool applies_to_halves(const fv_problem *p)
 {
     return p->in == FV_F16 && p->dim[FV_ATTN_KEYS] > 1 && applies(p);

@@ -8,12 +8,13 @@
 #include "base/status.h"
 #include "gpu/gpu_sources.h"
 
-/* "cuda_ptx", "cuda_prelude", "gemm.cu" for gemm.cu; NULL name at the end. */
+/* Names and texts: "cuda_ptx", "cuda_prelude", "gemm.cu" for gemm.cu, ..; a NULL name at the
+ * end. */
 extern const fv_gpu_source fv_cuda_sources[];
 
 enum { FV_CUDA_TEXTS = 7 };
-/* The texts of a program, one after the other: a .cu file by its name, or "softmax" for
- * softmax.cl. Returns how many; the last is NULL where there is no such file. */
+/* Lists the texts of a program, in order: `program` is a .cu file's name, or "softmax" for
+ * softmax.cl. Returns how many there are; the last is NULL if the file does not exist. */
 uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS]);
 
 #endif

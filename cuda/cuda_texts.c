@@ -1,4 +1,4 @@
-/* cuda_texts.c: what a CUDA program is put together of. */
+/* cuda_texts.c: lists the texts that a CUDA program consists of. */
 #include "cuda/cuda_sources.h"
 
 uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS])

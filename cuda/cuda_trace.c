@@ -1,5 +1,5 @@
-/* cuda_trace.c: when the dispatches of a traced frame began and ended: an event before and one
- * after each, whose times the driver tells once the frame is done.
+/* cuda_trace.c: records when the dispatches of a traced frame began and ended: an event before and
+ * one after each, whose times the driver reports once the frame is done.
  */
 #include "cuda/cuda_trace.h"
 
