@@ -136,7 +136,8 @@ def page(title, axis, panels):
 
 
 def over_sizes(results, title, panels):
-    """panels: [(title, function of a result, function of what the plan announced or None, whether linear)]"""
+    """Draws curves over sizes. panels: [(title, function that gets the value from a result, one that gets the value
+    announced by the plan or None, whether the axis is linear)]"""
     if not all(extent(r) for r in results) or len({r["params"].get("what") for r in results}) > 1:
         raise ValueError("cannot draw these results; give models, blocks, attentions or evaluations of "
                          "given sizes, one kind at a time")

@@ -35,7 +35,7 @@ static struct scenes open_scenes(const char *path)
         fail(fovea_error());
     if (!fovea_tensors_find(s.file, "images", &s.images) ||
         !fovea_tensors_find(s.file, "masks", &s.masks))
-        fail("scenes hold the tensors images and masks");
+        fail("scenes must hold the tensors images and masks");
     const uint64_t *shape = s.images.shape;
     if (s.images.rank != 4 || shape[3] != 3 || s.masks.rank != 3 ||
         memcmp(shape, s.masks.shape, 3 * sizeof *shape) || strcmp(s.images.dtype, "U8") ||

@@ -91,7 +91,7 @@ def options_of(model: Handle, frame: FrameKind, chosen: Choice) -> c.PlanOptions
 
 
 class Plan(Handle):
-    """Frames of one kind and size through a model; made by Model.plan. `frame`: format, width, height."""
+    """Runs frames of one kind and size through a model; Model.plan makes it. `frame`: format, width, height."""
 
     def __init__(self, model: Handle, device: Device, frame: FrameKind, chosen: Choice,
                  format: Optional[str] = None) -> None:

@@ -47,7 +47,7 @@ def read(path):
             data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
         n, = struct.unpack("<Q", data[:8])
         if n > HEADER or n > len(data) - 8:
-            raise ValueError("no safetensors file")
+            raise ValueError("it is not a safetensors file")
         head = json.loads(bytes(data[8:8 + n]))
         return {name: stored(name, entry, data[8 + n:]) for name, entry in head.items() if name != "__metadata__"}
     except OSError as e:
