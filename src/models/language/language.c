@@ -49,8 +49,7 @@ static fv_view sines(const context *c, const char *label, const fv_mixer *m, flo
 {
     const double turn = 2 * acos(-1);
     float *rates, *phases;
-    const fv_weight rate =
-        fv_emit_constant(c->b, 2, m->d, &rates); /* row 1 corrects row 0's rounding */
+    const fv_weight rate = fv_emit_constant(c->b, 2, m->d, &rates); /* row 1: rounding of row 0 */
     const fv_weight start = fv_emit_constant(c->b, 1, m->d, &phases);
     for (uint32_t i = 0; rates && phases && i < m->d; i++) {
         const double exact = pow(m->theta, -(double)(i / 2 * 2) / m->d) / turn;

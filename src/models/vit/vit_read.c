@@ -1,4 +1,4 @@
-/* vit_read.c: the roles of a ViT from the names and shapes of a checkpoint.
+/* vit_read.c: reads the roles of a ViT from the names and shapes of a checkpoint's tensors.
  *
  * Sizes are read from config.json, or from the tensors if it does not have them; each tensor is
  * then checked against the sizes.
