@@ -1,10 +1,10 @@
 /* box_crop.c: fovea_box_crop: the part of a frame around a person.
  *
- * Pixel (x, y) of the result is sampled at (x / a + left, y / b + top) of the frame, where a and b
- * are the pixels of the result, less one, to those of the view. The transform from the frame is
- * rounded to single precision before it is inverted, as in transformers' get_warp_matrix; the
- * sampling is scipy.ndimage.affine_transform's of order 1: nothing is interpolated beyond the
- * outermost pixels' middles, and halves are rounded up.
+ * Pixel (x, y) of the result is sampled at (x / a + left, y / b + top) of the frame. With n pixels
+ * in the result for m pixels of the view, along each axis, a and b are (n - 1) / m. The transform
+ * from the frame is rounded to single precision before it is inverted, as in transformers'
+ * get_warp_matrix; the sampling is scipy.ndimage.affine_transform's of order 1: beyond the centres
+ * of the outermost pixels the result is black, and halves are rounded up.
  */
 #include "ops/box_crop.h"
 
@@ -20,7 +20,8 @@ fovea_status fv_box_view_of(fv_box_view *out, const fovea_box *box, uint32_t wid
     const double aspect = (double)width / height;
     if (!isfinite(box->x) || !isfinite(box->y) || !isfinite(w) || !isfinite(h) || w < 0 || h < 0 ||
         (w == 0 && h == 0))
-        return fv_fail(FOVEA_EINVAL, "a box at %g, %g of %g x %g pixels; it has no area", box->x,
+        return fv_fail(FOVEA_EINVAL,
+                       "a box at %g, %g of %g x %g pixels has no area; give positive sides", box->x,
                        box->y, w, h);
     out->middle[0] = (float)(box->x + w * 0.5);
     out->middle[1] = (float)(box->y + h * 0.5);
@@ -75,7 +76,8 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
                                                       : (size_t)width * 3;
     size_t stride[2];
     if (format == FOVEA_FORMAT_PLANES_F32)
-        return fv_fail(FOVEA_EINVAL, "boxes are cut out of bytes, not out of float planes");
+        return fv_fail(FOVEA_EINVAL,
+                       "boxes are cut out of bytes, not out of float planes; give 8-bit pixels");
     FV_TRY(fv_known("format", (int)format, FOVEA_FORMAT_YUYV));
     FV_TRY(fv_known("yuv", (int)yuv, FV_YUVS - 1));
     for (int i = 0; i < 1 + (format == FOVEA_FORMAT_NV12); i++) {
@@ -83,7 +85,7 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
         const size_t least = format == FOVEA_FORMAT_NV12 && i == 0 ? width : row;
         stride[i] = frame->stride[i] ? frame->stride[i] : least;
         if (stride[i] < least)
-            return fv_fail(FOVEA_EINVAL, "the stride of plane %d is %zu bytes, a row has %zu", i,
+            return fv_fail(FOVEA_EINVAL, "the stride of plane %d is %zu bytes; a row has %zu", i,
                            stride[i], least);
     }
     *r = (reader){frame->pixels[0], stride[0], format, {0}, &fv_yuv_table[yuv]};
@@ -97,13 +99,13 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
 
 /* ---- sampling ---- */
 
-/* One side: pixel i of the result is sampled at step * i + first of the frame. */
+/* One axis: pixel i of the result is sampled at position step * i + first of the frame. */
 typedef struct side {
     double step, first;
     uint32_t size; /* pixels of the frame */
 } side;
 
-/* `size` pixels of the frame, `out` of the result. */
+/* `size`: pixels of the frame along the axis; `out`: of the result. */
 static side side_of(float middle, float scale, uint32_t size, uint32_t out)
 {
     const float pixels = scale * FV_BOX_UNIT, doubled = middle * 2;
@@ -114,7 +116,7 @@ static side side_of(float middle, float scale, uint32_t size, uint32_t out)
     return (side){step, -(step * (double)move), size};
 }
 
-/* Pixels have their coordinates in their middles here, and in their corners there. */
+/* Here a pixel's coordinate is that of its centre, in fv_box_place that of its corner. */
 fv_box_place fv_box_view_place(const fv_box_view *v, uint32_t width, uint32_t height)
 {
     const side across = side_of(v->middle[0], v->scale[0], 1, width);
@@ -123,7 +125,7 @@ fv_box_place fv_box_view_place(const fv_box_view *v, uint32_t width, uint32_t he
                           down.first + 0.5 - 0.5 * down.step, across.step, down.step};
 }
 
-/* Where a place lies; false: outside of the frame. */
+/* The two pixels around a position along one axis, and their weights. */
 typedef struct spot {
     uint32_t first, second;
     double weight[2];
@@ -167,8 +169,10 @@ fovea_status fovea_box_crop(const fovea_frame *frame, fovea_pixel_format format,
     FV_TRY(fv_require(box, "the box"));
     FV_TRY(fv_require(out, "the pointer to the crop"));
     if (width == 0 || height == 0 || out_width < 2 || out_height < 2)
-        return fv_fail(FOVEA_EINVAL, "a crop of %u x %u pixels out of a frame of %u x %u",
-                       out_width, out_height, width, height);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "a crop of %u x %u pixels out of a frame of %u x %u; its sides must be at least 2",
+            out_width, out_height, width, height);
     FV_TRY(open_reader(&r, frame, format, yuv, width));
     FV_TRY(fv_box_view_of(&view, box, out_width, out_height));
     const side across = side_of(view.middle[0], view.scale[0], width, out_width);

@@ -1,4 +1,4 @@
-/* equalise.c: powers of two that make channels alike. */
+/* equalise.c: powers of two that give channels similar ranges. */
 #include "ops/equalise.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of those that are positive numbers; 1 without any. */
+/* The median of the finite positive numbers; 1 if there are none. */
 static double usual(double *sorted, const double *square, uint32_t n)
 {
     uint32_t found = 0;
@@ -23,8 +23,8 @@ static double usual(double *sorted, const double *square, uint32_t n)
     return found ? sorted[found / 2] : 1;
 }
 
-/* The exponent for a channel, given log2 of how much larger than the median its size and its
- * columns are; -infinity stands for zero. */
+/* The exponent of a channel. `size`, `columns`: log2 of its size and of its columns' size, relative
+ * to the median; -infinity for zero. */
 static int8_t exponent_of(double size, double columns)
 {
     const double half = (size - columns) / 2;

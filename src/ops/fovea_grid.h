@@ -1,5 +1,5 @@
-/* fovea_grid.h: the cells, regions and rings of foveated.h, for C and for the kernels of GPUs: in
- * what OpenCL C, CUDA C++ and C have in common. */
+/* fovea_grid.h: the cells, regions and rings of foveated.h, for C and for the kernels of GPUs. It
+ * uses only what OpenCL C, CUDA C++ and C have in common. */
 #ifndef FOVEA_SRC_FOVEA_GRID_H
 #define FOVEA_SRC_FOVEA_GRID_H
 
@@ -14,11 +14,11 @@ enum {
 };
 
 typedef struct fv_fovea {
-    uint32_t prefix, width, height; /* of the token grid, as fv_grid has them */
+    uint32_t prefix, width, height; /* of the token grid, as in fv_grid */
     uint32_t levels, margin;
 } fv_fovea;
 
-/* Levels above the tokens of a grid. */
+/* Number of levels above the tokens of a grid. */
 static inline uint32_t fv_fovea_levels(uint32_t width, uint32_t height)
 {
     const uint32_t side = width > height ? width : height;
@@ -28,7 +28,7 @@ static inline uint32_t fv_fovea_levels(uint32_t width, uint32_t height)
     return levels;
 }
 
-/* Cells of a level, on a row and in all. */
+/* Cells of a level: in a row, and altogether. */
 static inline uint32_t fv_fovea_columns(const fv_fovea *f, uint32_t level)
 {
     return fv_ceil_div(f->width, 1u << level);
@@ -39,8 +39,8 @@ static inline uint32_t fv_fovea_cells(const fv_fovea *f, uint32_t level)
     return fv_fovea_columns(f, level) * fv_ceil_div(f->height, 1u << level);
 }
 
-/* Of the levels from 1 on: cells before `level`; of all for level `levels` + 1. Cells of all levels
- * follow one another, each level row by row. */
+/* Number of cells of the levels from 1 on that precede `level`; with level `levels` + 1 all of
+ * them. The cells of all levels are numbered in one sequence, each level row by row. */
 static inline uint32_t fv_fovea_first(const fv_fovea *f, uint32_t level)
 {
     uint32_t sum = 0;
@@ -49,7 +49,7 @@ static inline uint32_t fv_fovea_first(const fv_fovea *f, uint32_t level)
     return sum;
 }
 
-/* Tokens, or cells of a level, [y0, y1) x [x0, x1). */
+/* An area of tokens, or of cells of a level: rows y0 to y1 - 1, columns x0 to x1 - 1. */
 typedef struct fv_fovea_area {
     uint32_t y0, y1, x0, x1;
 } fv_fovea_area;
@@ -59,7 +59,7 @@ static inline uint32_t fv_fovea_size(fv_fovea_area a)
     return (a.y1 - a.y0) * (a.x1 - a.x0);
 }
 
-/* Tokens of cell (y, x) of a level. */
+/* The tokens of cell (y, x) of a level. */
 static inline fv_fovea_area fv_fovea_cell_at(const fv_fovea *f, uint32_t level, uint32_t y,
                                              uint32_t x)
 {
@@ -68,7 +68,7 @@ static inline fv_fovea_area fv_fovea_cell_at(const fv_fovea *f, uint32_t level, 
     return a;
 }
 
-/* Of cell `cell` of all levels. */
+/* The tokens of cell `cell`, numbered over all levels. */
 static inline fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell)
 {
     uint32_t level = 1;
@@ -78,7 +78,7 @@ static inline fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell)
     return fv_fovea_cell_at(f, level, cell / columns, cell % columns);
 }
 
-/* Region `level` of the block at token (y, x). */
+/* Region `level` of the block at token (y, x), in tokens. */
 static inline fv_fovea_area fv_fovea_region(const fv_fovea *f, uint32_t level, uint32_t y,
                                             uint32_t x)
 {
@@ -96,7 +96,7 @@ static inline fv_fovea_area fv_fovea_region(const fv_fovea *f, uint32_t level, u
     return a;
 }
 
-/* Of tokens to cells of a level, those that are begun included. */
+/* Converts an area of tokens to cells of a level; cells that it covers in part are included. */
 static inline fv_fovea_area fv_fovea_in_cells(fv_fovea_area a, uint32_t level)
 {
     const uint32_t side = 1u << level;
@@ -105,7 +105,7 @@ static inline fv_fovea_area fv_fovea_in_cells(fv_fovea_area a, uint32_t level)
     return cells;
 }
 
-/* What a block sees of a level, in its cells: `area` without `hole`, which is inside. */
+/* The cells of a level that a block sees: `area` without `hole`, which is inside it. */
 typedef struct fv_fovea_ring {
     fv_fovea_area area, hole;
 } fv_fovea_ring;
@@ -125,7 +125,7 @@ static inline fv_fovea_ring fv_fovea_ring_of(const fv_fovea *f, uint32_t level, 
     return r;
 }
 
-/* Keys of the block at token (y, x), prefix included. */
+/* Number of keys of the block at token (y, x), prefix included. */
 static inline uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x)
 {
     uint32_t keys = f->prefix;
@@ -136,7 +136,7 @@ static inline uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x)
     return keys;
 }
 
-/* log2 of the tokens of cell (y, x) of a level. */
+/* log2 of the number of tokens of cell (y, x) of a level. */
 static inline float fv_fovea_bias(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x)
 {
     const uint32_t tokens = fv_fovea_size(fv_fovea_cell_at(f, level, y, x));
@@ -145,8 +145,8 @@ static inline float fv_fovea_bias(const fv_fovea *f, uint32_t level, uint32_t y,
 
 /* ---- keys in the order in which they are summed ---- */
 
-/* `count` keys that follow one another: tokens `row` .. of level 0, prefix included, else cells
- * `row` .. of all levels, of which the first is (y, x) of its level. */
+/* `count` consecutive keys. Level 0: tokens from `row` on, prefix included. Other levels: cells
+ * from `row` on, numbered over all levels; the first is at (y, x) of its level. */
 typedef struct fv_fovea_run {
     uint32_t level, row, count, y, x;
 } fv_fovea_run;
@@ -155,9 +155,9 @@ typedef struct fv_fovea_run {
 typedef struct fv_fovea_walk {
     const fv_fovea *f;
     uint32_t block_y, block_x;
-    uint32_t first_tokens;    /* tokens from 0 on that come before all else */
-    uint32_t level, y, right; /* next: row of cells, left or right of the hole */
-    uint32_t row, columns;    /* row of the level's first cell; cells of its rows */
+    uint32_t first_tokens;    /* tokens from 0 on that are visited before all others */
+    uint32_t level, y, right; /* next row of cells, and whether left or right of the hole */
+    uint32_t row, columns;    /* number of the level's first cell; cells in one of its rows */
     fv_fovea_ring ring;
 } fv_fovea_walk;
 
@@ -191,7 +191,7 @@ static inline void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f)
     fv_fovea_enter(w, f->levels + 1);
 }
 
-/* The next cells of a row that are not in the hole. */
+/* The next cells of a row that are outside the hole. */
 static inline fv_fovea_run fv_fovea_part(fv_fovea_walk *w)
 {
     const fv_fovea_area area = w->ring.area, hole = w->ring.hole;
@@ -203,7 +203,7 @@ static inline fv_fovea_run fv_fovea_part(fv_fovea_walk *w)
     return run;
 }
 
-/* The next run; its count is 0 at the end. */
+/* The next run of keys; its count is 0 at the end. */
 static inline fv_fovea_run fv_fovea_next(fv_fovea_walk *w)
 {
     fv_fovea_run run = {0, 0, w->first_tokens, 0, 0};

@@ -1,9 +1,8 @@
-/* kernel.h: what a kernel is: the arguments and calls it gets, and the registry line that makes it
- * known. What it computes is a problem of an operation, op.h.
+/* kernel.h: a kernel: the arguments and calls it gets, and its line in a registry. The problem that
+ * it solves is defined in op.h.
  *
- * A step of a plan is one problem. The planner picks a kernel for it from the registries of the
- * step's device; dispatch, checks, benchmarks and `fovea info --kernels` read the same lists.
- */
+ * A step of a plan is one problem. The planner chooses a kernel for it from the registries of the
+ * step's device. Dispatch, checks, benchmarks and `fovea info --kernels` read the same lists. */
 #ifndef FOVEA_SRC_KERNEL_H
 #define FOVEA_SRC_KERNEL_H
 
@@ -33,7 +32,8 @@ typedef struct fv_args {
     uint8_t type[FV_OPERANDS]; /* enum fv_type of an operand's elements; FV_NONE: absent */
     float f[4];                /* scalars: epsilon, scale, ... per op */
     uint32_t u[4];             /* integers: prefix, grid, ... per op */
-    const void *table;         /* op-specific constants that live as long as the plan, or NULL */
+    const void *table;         /* constants that the op defines; they live as long as the plan;
+                                  or NULL */
     /* LOCAL: the capacity of the operand's buffer in grid rows: a ring, grid row y at
      * (y + shift) % window; 0: it holds all rows. */
     uint32_t window, shift;
@@ -45,52 +45,54 @@ typedef struct fv_call {
     uint32_t row0, rows; /* row0 is the absolute row index */
     uint32_t col0, cols; /* columns or heads of this piece (op.h: enum fv_cols) */
     uint32_t group;      /* reduction group: which partial */
-    /* REDUCE: partials that the call adds to, from `group` on; number g of them takes the rows
+    /* REDUCE: number of partials that the call adds to, from `group` on. Partial g takes the rows
      * [g * rows / partials, (g + 1) * rows / partials) of the call. 1 on the CPU. */
     uint32_t partials;
-    uint32_t first; /* REDUCE: nonzero for the first call of a group, which must not read it */
+    uint32_t first; /* REDUCE: nonzero for the first call of a group, which stores the partial
+                       without reading it */
     void *p[FV_OPERANDS];
     void *scratch; /* fv_kernel.scratch bytes, 64-byte aligned, contents arbitrary */
 } fv_call;
 
-/* Pure: takes no lock, allocates nothing, cannot fail. No over-read or over-write of any operand.
- */
+/* A kernel function: takes no lock, allocates nothing, cannot fail. It neither reads nor writes
+ * beyond the end of any operand. */
 typedef void (*fv_cpu_fn)(const fv_args *a, const fv_call *c);
 
-/* ISA levels of the CPU, what a probe found an OpenCL device to do, and what a CUDA device has; a
- * kernel's needs are bits of these. FV_NEED_PORTABLE always holds. */
+/* What a kernel may need: ISA levels of the CPU, abilities that a probe found on an OpenCL device,
+ * abilities of a CUDA device. FV_NEED_PORTABLE is available everywhere. */
 enum fv_need {
     FV_NEED_PORTABLE = 0,
     FV_NEED_AVX2 = 1u << 0,   /* AVX2, FMA, F16C, BMI2 */
     FV_NEED_AVX512 = 1u << 1, /* F, BW, DQ, VL */
     FV_NEED_NEON = 1u << 2,
-    FV_NEED_NEON_FP16 = 1u << 3,    /* float16 arithmetic */
-    FV_NEED_NEON_DOT = 1u << 4,     /* bfloat16 products, 4 steps of k at a time */
-    FV_NEED_AVX_VNNI = 1u << 5,     /* int8 products on 256 bits */
-    FV_NEED_AVX512_VNNI = 1u << 6,  /* int8 products */
-    FV_NEED_AVX512_BF16 = 1u << 7,  /* bfloat16 products */
-    FV_NEED_CL_HALF = 1u << 8,      /* float16 arithmetic */
-    FV_NEED_CL_SUBGROUPS = 1u << 9, /* blocks of float16 that 16 lanes read, and give to all */
-    FV_NEED_CL_DOT = 1u << 10,      /* 8-bit integer dot products */
-    FV_NEED_CL_LOCAL = 1u << 11,    /* 16 KB of local memory that is not main memory */
-    FV_NEED_CL_CPU = 1u << 12,      /* work-items of a group run one after the other, in vectors */
-    FV_NEED_CL_CLBLAST = 1u << 13,  /* the library was found */
-    FV_NEED_RVV = 1u << 14,         /* vectors of RISC-V, version 1.0 */
-    FV_NEED_CUDA_MMA = 1u << 16,    /* tensor cores and asynchronous copies of sm_80 */
-    FV_NEED_CUDA_BLASLT = 1u << 17, /* cuBLASLt was found */
-    FV_NEED_CUDA_LARGE =
-        1u << 18,                 /* 64 multiprocessors or more: one work-group a head is too few */
-    FV_NEED_NEON_SDOT = 1u << 19, /* int8 products, 4 steps of k at a time */
+    FV_NEED_NEON_FP16 = 1u << 3,     /* float16 arithmetic */
+    FV_NEED_NEON_DOT = 1u << 4,      /* bfloat16 products, 4 steps of k at a time */
+    FV_NEED_AVX_VNNI = 1u << 5,      /* int8 products on 256 bits */
+    FV_NEED_AVX512_VNNI = 1u << 6,   /* int8 products */
+    FV_NEED_AVX512_BF16 = 1u << 7,   /* bfloat16 products */
+    FV_NEED_CL_HALF = 1u << 8,       /* float16 arithmetic */
+    FV_NEED_CL_SUBGROUPS = 1u << 9,  /* one load by 16 lanes that gives the block of float16 to
+                                        all */
+    FV_NEED_CL_DOT = 1u << 10,       /* 8-bit integer dot products */
+    FV_NEED_CL_LOCAL = 1u << 11,     /* 16 KB of local memory that is not main memory */
+    FV_NEED_CL_CPU = 1u << 12,       /* work-items of a group run one after the other, in vectors */
+    FV_NEED_CL_CLBLAST = 1u << 13,   /* the library was found */
+    FV_NEED_RVV = 1u << 14,          /* vectors of RISC-V, version 1.0 */
+    FV_NEED_CUDA_MMA = 1u << 16,     /* tensor cores and asynchronous copies of sm_80 */
+    FV_NEED_CUDA_BLASLT = 1u << 17,  /* cuBLASLt was found */
+    FV_NEED_CUDA_LARGE = 1u << 18,   /* at least 64 multiprocessors, for which one work-group per
+                                        head is too few */
+    FV_NEED_NEON_SDOT = 1u << 19,    /* int8 products, 4 steps of k at a time */
     FV_NEED_CUDA_MMA_F16 = 1u << 21, /* tensor cores of sm_75, for float16 alone */
     FV_NEED_NEON_I8MM = 1u << 20,    /* int8 products of 2 x 2 rows, 8 steps of k at a time */
     FV_NEED_CL_IMAGE = 1u << 22,     /* reads images over buffers */
-    /* and those faster than the buffers, no slower than local memory */
+    /* reads of images are faster than of buffers, and not slower than of local memory */
     FV_NEED_CL_IMAGE_FIRST = 1u << 23,
 };
 
-/* What the planner asks a kernel before it is bound. Each member may be NULL or 0: the kernel
- * applies to every problem of its op; costs what its flop take at `rate`; has the rate of its
- * instructions; needs no scratch; reads its weight as plain float rows; has no knobs. */
+/* What the planner asks about a kernel before it is bound. Each member may be NULL or 0. The
+ * defaults: the kernel applies to every problem of its op; its cost is FLOPs divided by `rate`; the
+ * rate is that of its instructions; no scratch; its weight is plain float rows; no knobs. */
 typedef struct fv_kernel_hooks {
     bool (*applies)(const fv_problem *);
     double (*cost)(const fv_problem *, const fv_knobs *); /* seconds on one core, roughly */
@@ -98,9 +100,9 @@ typedef struct fv_kernel_hooks {
     /* Bytes of scratch per worker, for calls of at most `rows` rows. */
     size_t (*scratch)(const fv_problem *, const fv_knobs *, uint32_t rows);
     size_t (*packed)(const fv_problem *, const fv_knobs *); /* bytes of the packed weight */
-    /* Packs rows [n0, n0 + n) of the (N, K) weight, given as n contiguous float rows of K. n0 is a
-     * multiple of FV_COL_ALIGN; slabs may come in any order, each once. For SWIGLU, N counts output
-     * columns and src holds the n value rows, then the n gate rows. */
+    /* Packs rows [n0, n0 + n) of the (N, K) weight; src has n contiguous float rows of K. n0 is a
+     * multiple of FV_COL_ALIGN. Slabs may come in any order, each once. For SWIGLU, N counts output
+     * columns, and src holds the n value rows, then the n gate rows. */
     void (*pack)(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *,
                  const fv_knobs *);
     const char *format;   /* name of the packed layout; kernels that share it share weights */
@@ -110,7 +112,8 @@ typedef struct fv_kernel_hooks {
 typedef struct fv_kernel {
     const char *name; /* unique and stable: op_dtype_variant_isa */
     uint16_t op, mech;
-    uint8_t rev;                  /* raised when its speed changes: old wisdom is then ignored */
+    uint8_t rev;                  /* incremented when its speed changes; facts of wisdom about
+                                     older revisions are ignored */
     uint32_t needs;               /* enum fv_need, all required */
     const fv_kernel_hooks *hooks; /* never NULL */
     union {
@@ -119,24 +122,23 @@ typedef struct fv_kernel {
     } code;
 } fv_kernel;
 
-/* What a line of a table of kernels says on any device. */
+/* The entries that a line of a kernel table has on any device. */
 #define FV_KERNEL_LINE(OP, MECH, kname, NEED, krev, khooks)                                        \
     .name = #kname, .op = FV_OP_##OP, .mech = FV_MECH_##MECH, .rev = krev,                         \
     .needs = FV_NEED_##NEED, .hooks = &fv_h_##khooks
 
 bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features);
-/* Whether it is one of src/ops/ref, which are right and slow. */
+/* Whether it is one of the kernels of src/ops/ref, which are correct but slow. */
 bool fv_kernel_is_reference(const fv_kernel *k);
 fv_knobs fv_kernel_defaults(const fv_kernel *k);
-/* Seconds on one core, roughly: by the kernel's own model, or by its rate. */
+/* Rough estimate of the seconds on one core: from the kernel's own model, or from its rate. */
 double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs);
 
-/* Whether a kernel must not be taken for a problem. */
+/* Whether a kernel must not be chosen for a problem. */
 typedef bool fv_kernel_skips(const void *ctx, const fv_kernel *k, const fv_knobs *knobs,
                              const fv_problem *p);
-/* The kernel of `list` with the lowest cost for `p`, or NULL when none applies. `skips` may be
- * NULL.
- */
+/* The kernel of `list` with the lowest cost for `p`; NULL if no kernel fits. `skips` may be
+ * NULL. */
 const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,
                                   const fv_problem *p, fv_kernel_skips *skips, const void *ctx);
 

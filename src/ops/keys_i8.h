@@ -1,7 +1,7 @@
-/* keys_i8.h: keys and values of softmax attention as whole numbers of 8 bits, which KEYS_I8 writes
- * once and SOFTMAX and FOVEATED read for every block of queries.
+/* keys_i8.h: keys and values of softmax attention as int8. KEYS_I8 writes them once; SOFTMAX and
+ * FOVEATED read them for every block of queries.
  *
- * A row of bytes per head, a multiple of 64 of them:
+ * There is one row per head, of a multiple of 64 bytes:
  *
  *   float   value_scale[dv]      of each channel of the values
  *   float   key_scale[n]         of each key; n: keys, then cells
@@ -9,10 +9,10 @@
  *   int8    k[n][d]              key j less the mean key is k[j] key_scale[j], nearly
  *   int8    v[n][dv]             channel i of value j is v[j][i] value_scale[i], nearly
  *
- * The mean key is taken off because it drops out of softmax, and what all keys have in common would
- * leave them few digits. It is the mean of the tokens, of cells too: these are keys of the same
- * softmax. Numbers and scales are those of ops/quantise.h, of a key over its channels, of a channel
- * of the values over all tokens and cells. */
+ * The mean key is subtracted: softmax does not depend on it, and a large common part would leave
+ * the keys few digits. It is the mean over the tokens, and is subtracted from cells too, as they
+ * are keys of the same softmax. Numbers and scales are those of ops/quantise.h. A key has one scale
+ * for its channels; a channel of the values has one for all tokens and cells. */
 #ifndef FOVEA_SRC_KEYS_I8_H
 #define FOVEA_SRC_KEYS_I8_H
 
@@ -22,10 +22,10 @@
 #include "base/num.h"
 #include "ops/op.h"
 
-/* Keys whose weights share a scale where they are rounded to bytes, at most. */
+/* Maximum number of keys whose weights share a scale when they are rounded to bytes. */
 #define FV_SOFTMAX_BLOCK 64u
 
-/* Where the parts of a head's row begin, in bytes. */
+/* Byte offsets of the parts of a head's row. */
 typedef struct fv_keys_i8 {
     size_t n, d, dv;
     size_t value_scale, key_scale, key_sum, k, v, bytes;
@@ -42,8 +42,8 @@ static inline fv_keys_i8 fv_keys_i8_of(size_t n, size_t d, size_t dv)
     return l;
 }
 
-/* The row as an operation's problem has it: bytes of it, for operands of KEYS_I8, SOFTMAX and
- * FOVEATED. 2^32 - 1 where it is larger than a value may be. */
+/* Bytes of a head's row in a problem of KEYS_I8, SOFTMAX or FOVEATED; 2^32 - 1 if the row is larger
+ * than a value may be. */
 uint32_t fv_keys_i8_bytes(const fv_problem *p);
 
 #endif

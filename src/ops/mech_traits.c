@@ -1,4 +1,4 @@
-/* mech_traits.c: what the core knows of the mechanism FV_MECHANISM, from its header. */
+/* mech_traits.c: the traits of mechanism FV_MECHANISM, from the constants of its header. */
 #include "ops/mech_traits.h"
 #include "mech/mech.h"
 

@@ -1,4 +1,5 @@
-/* mech_traits.h: what the core has to know of a mechanism: the constants of its header, as data. */
+/* mech_traits.h: what the core has to know about a mechanism: the constants of its header as
+ * data. */
 #ifndef FOVEA_SRC_OPS_MECH_TRAITS_H
 #define FOVEA_SRC_OPS_MECH_TRAITS_H
 
@@ -9,8 +10,8 @@
 typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */
     uint8_t blocks, streams, params, wants, module;
-    bool causal; /* causal attention can use its map */
-    float alpha; /* its constant where none is given */
+    bool causal; /* causal attention supports its feature map */
+    float alpha; /* its constant if the caller gives none */
 } fv_mech_traits;
 
 #define FV_MECH(NAME, name, title, causal, tensor, learned)                                        \
@@ -27,8 +28,8 @@ typedef struct fv_mech_traits {
 /* [FV_MECH_ANY] is softmax attention: {"any", "softmax"}. */
 extern const fv_mech_traits *const fv_mech_table[FV_MECH_COUNT];
 
-/* Where the parts of one head's state lie, in floats; a part that the mechanism does not have has
- * no size. Heads follow one another, `floats` apart.
+/* Offsets of the parts of one head's state, in floats. A part that the mechanism does not have is
+ * empty. A head takes `floats` floats, and the heads follow one another.
  *
  *   s      [blocks * d][dv]  mean_j phi(k_j)^T v_j; rotated with ROPE, v centred with CENTRED
  *   m      [blocks * d]      mean_j phi(k_j), never rotated
@@ -54,8 +55,8 @@ static inline fv_lattn_state fv_lattn_layout(uint32_t blocks, uint32_t wants, ui
     return l;
 }
 
-/* True if the kernels of a mechanism support the problem. Features that may be negative have no
- * denominator; a rotation would mix channels of different shifts. */
+/* Whether the kernels of a mechanism support the problem. Features that may be negative allow no
+ * denominator; a rotation would mix channels with different shifts. */
 static inline bool fv_lattn_applies(uint32_t streams, uint32_t wants, const fv_problem *p)
 {
     const bool normalised = !(p->flags & FV_FLAG_UNNORMALISED);

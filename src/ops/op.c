@@ -1,4 +1,5 @@
-/* op.c: all operations, and what follows from their descriptors. */
+/* op.c: the table of all operations, and functions that derive properties from their
+ * descriptors. */
 #include "ops/op.h"
 #include "ops/contracts/picture.h"
 #include "ops/contracts/product.h"
@@ -226,7 +227,7 @@ static const struct bit_name flag_names[] = {
     {FV_FLAG_LARGEST, "largest"},
 };
 
-/* The names of `bits` with a space ahead and '+' between; returns the text's new length. */
+/* Appends the names of `bits`, separated by '+' after a space; returns the text's new length. */
 static int add_names(char *buf, size_t size, int n, uint32_t bits, const struct bit_name *names,
                      size_t count)
 {

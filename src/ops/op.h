@@ -1,4 +1,4 @@
-/* op.h: what an operation is, and a problem, which is an operation with its sizes and types. */
+/* op.h: operations, and problems: an operation with its sizes and types. */
 #ifndef FOVEA_SRC_OP_H
 #define FOVEA_SRC_OP_H
 
@@ -18,7 +18,7 @@ enum fv_op {
 
 /* Attention mechanisms: FV_MECH_<NAME> for every word of the list in src/mech/. */
 enum fv_mech {
-    FV_MECH_ANY, /* an op, or a kernel, that does not depend on the mechanism */
+    FV_MECH_ANY, /* for ops and kernels that do not depend on the mechanism */
 #define FV_MECH(NAME, name, ...) FV_MECH_##NAME,
 #include "mech/mech.inc"
 #undef FV_MECH
@@ -60,64 +60,72 @@ typedef struct fv_activation {
 } fv_activation;
 extern const fv_activation fv_activations[FV_ACTIVATIONS];
 
-/* Activations that GEMM and CONV may evaluate to FV_ROUGH_ERROR where they multiply or store
- * bfloat16 or whole numbers: such rounding moves results by more, and it takes half the time. */
+/* Activations that GEMM and CONV may compute with an error of FV_ROUGH_ERROR if they multiply or
+ * store bfloat16 or int8. That rounding causes larger errors, and the rough functions take half the
+ * time. */
 #define FV_EPI_ROUGH (FV_EPI_GELU | FV_EPI_GELU_TANH)
 #define FV_ROUGH_ERROR 2.6e-5
 
 /* Flags of a problem. */
 enum fv_flag {
     FV_FLAG_CAUSAL = 1u << 0,         /* query i sees keys j <= i */
-    FV_FLAG_UNNORMALISED = 1u << 1,   /* linear attention and scans without their denominator */
+    FV_FLAG_UNNORMALISED = 1u << 1,   /* linear attention and scans: no division by the
+                                         denominator */
     FV_FLAG_PLANAR = 1u << 2,         /* PATCH: float planes (C,H,W), already normalised */
     FV_FLAG_BGR = 1u << 3,            /* PATCH: u8 pixels in B,G,R order */
     FV_FLAG_GRAY = 1u << 4,           /* PATCH: one u8 channel, used for all three */
-    FV_FLAG_ROPE = 1u << 5,           /* LATTN: features are rotated by COS and SIN, z's are not */
+    FV_FLAG_ROPE = 1u << 5,           /* LATTN: COS and SIN rotate the features, except those of
+                                         the denominator */
     FV_FLAG_GATED = 1u << 6,          /* LATTN, SCAN: per-token, per-head gates are given (SLA) */
     FV_FLAG_DECAY = 1u << 7,          /* SCAN: log decay per token and head */
     FV_FLAG_DECAY_CHANNEL = 1u << 8,  /* SCAN: log decay per token, head and key channel (GLA) */
     FV_FLAG_DELTA = 1u << 9,          /* SCAN: delta rule with BETA */
     FV_FLAG_L2 = 1u << 10,            /* SCAN: features of q and k are L2-normalised */
-    FV_FLAG_RECURRENT = 1u << 11,     /* SCAN: only kernels that go token by token */
-    FV_FLAG_CHUNKWISE = 1u << 12,     /* SCAN: only kernels that go chunk by chunk */
+    FV_FLAG_RECURRENT = 1u << 11,     /* SCAN: only kernels that compute token by token */
+    FV_FLAG_CHUNKWISE = 1u << 12,     /* SCAN: only kernels that compute chunk by chunk */
     FV_FLAG_SILU = 1u << 13,          /* MUL, RMSNORM: silu of the gate; SHORT_CONV: of the sums */
     FV_FLAG_SHARED = 1u << 14,        /* DWCONV: the same filters for every head */
-    FV_FLAG_NV12 = 1u << 15,          /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
+    FV_FLAG_NV12 = 1u << 15,          /* PATCH, RESIZE_X: luma in IN, U and V in CHROMA; see
+                                         yuv.h */
     FV_FLAG_YUYV = 1u << 16,          /* PATCH, RESIZE_X: luma and chroma in one plane */
-    FV_FLAG_ACCUMULATE = 1u << 17,    /* gradients of weights: added to what OUT holds */
-    FV_FLAG_RELATIVE = 1u << 18,      /* MSE: each row's distance over what it is a distance from */
-    FV_FLAG_NEAREST = 1u << 19,       /* UPSAMPLE: one pixel for each, nothing in between */
+    FV_FLAG_ACCUMULATE = 1u << 17,    /* gradients of weights are added to the old contents of
+                                         OUT */
+    FV_FLAG_RELATIVE = 1u << 18,      /* MSE: each row's squared error is divided by sum b^2 of
+                                         the row of B */
+    FV_FLAG_NEAREST = 1u << 19,       /* UPSAMPLE: takes the nearest pixel, without interpolation */
     FV_FLAG_ALIGN_CORNERS = 1u << 20, /* UPSAMPLE: the outermost pixels' centres stay in place */
-    FV_FLAG_CENTRED = 1u << 21,       /* SCAN: MALA: means and a covariance, no sums */
-    FV_FLAG_LARGEST = 1u << 22, /* MEAN_REDUCE, MEAN_MERGE: the largest in place of the mean */
+    FV_FLAG_CENTRED = 1u << 21,       /* SCAN: MALA, whose state has means and a covariance
+                                         instead of sums */
+    FV_FLAG_LARGEST = 1u << 22,       /* MEAN_REDUCE, MEAN_MERGE: the largest number instead of the
+                                         mean */
 };
 
 #define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)
 
 #define FV_DIMS 8
 
-/* What is computed, not how: the key of registry and wisdom. Zero it before filling: it is compared
- * bytewise. */
+/* What is computed, but not how: the key of the registry and of wisdom. Problems are compared
+ * bytewise, so set all bytes to zero before filling one. */
 typedef struct fv_problem {
     uint16_t op, mech;
     uint8_t in, weight, out; /* enum fv_type of activations, weights, result */
-    /* Arithmetic of products: F32. F16: GEMM may sum a few in float16. BF16: operands of attention,
-     * and rows of floats of GEMM, may be rounded to bfloat16 first. I32: GEMM, CONV and softmax
-     * attention multiply and sum whole numbers. */
+    /* Arithmetic of products. F32: float32. F16: GEMM may sum a few products in float16. BF16:
+     * operands of attention, and float rows of GEMM, may be rounded to bfloat16 first. I32: GEMM,
+     * CONV and softmax attention multiply and sum integers. */
     uint8_t acc;
     uint32_t epi, flags;
     uint16_t heads, threads;
     uint32_t dim[FV_DIMS]; /* per op, see fv_op.dim; dim[0] = rows of the whole step */
 } fv_problem;
 
-/* dim[] of many ops. The others, and operands by number, are in ops/contracts: of every op the last
- * operand is what it writes. */
+/* An index of dim[] that many ops have. ops/contracts has the others, and the numbers of operands.
+ * The last operand of every op is the one that it writes. */
 enum { FV_DIM_ROWS = 0 };
 enum { FV_ROW_C = 1 }; /* row-wise ops */
 
-#define FV_OPERANDS 9 /* operands of a step, at most */
+#define FV_OPERANDS 9 /* maximum operands of a step */
 #define FV_KNOBS 4
-#define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
+#define FV_COL_ALIGN 64 /* a GEMM step is split at columns that are multiples of this */
 
 /* Rows [first, end). */
 typedef struct fv_rows {
@@ -126,60 +134,61 @@ typedef struct fv_rows {
 
 /* ---- what an operation is ---- */
 
-/* How far output row i reaches; decides where a sweep may be cut. */
+/* Which rows output row i depends on. This decides where sweeps are cut. */
 enum fv_span {
-    FV_SPAN_TOKEN,  /* to row i of the ROW operands, besides finished operands and weights */
-    FV_SPAN_LOCAL,  /* to a window of rows of the token grid */
-    FV_SPAN_REDUCE, /* rows are consumed and added to a PARTIAL, one per reduction group */
-    FV_SPAN_ALL,    /* anything else; stands alone between two barriers */
-    FV_SPAN_SCAN,   /* as ALL, with rows in order: a call has all rows of its heads or columns */
+    FV_SPAN_TOKEN,  /* row i of the ROW operands, and all of finished operands and weights */
+    FV_SPAN_LOCAL,  /* a window of rows of the token grid around row i */
+    FV_SPAN_REDUCE, /* rows are summed to a PARTIAL, one for each reduction group */
+    FV_SPAN_ALL,    /* any other rows; the step needs a barrier before and after it */
+    FV_SPAN_SCAN,   /* as ALL, and rows are computed in order: a call has all rows of its heads
+                       or columns */
 };
 
-/* What a call's [col0, col0 + cols) counts when a step is split in two dimensions. */
+/* The unit of a call's columns [col0, col0 + cols) when a step is split by rows and columns. */
 enum fv_cols {
-    FV_COLS_WHOLE,  /* nothing: the step is split by rows only */
+    FV_COLS_WHOLE,  /* none: the step is split by rows only */
     FV_COLS_COLUMN, /* output columns (multiples of FV_COL_ALIGN, except the last call's) */
     FV_COLS_HEAD,   /* attention heads */
 };
 
 /* What one of a problem's dim[] counts. */
 enum fv_dim_kind {
-    FV_DIM_SIZE,   /* something that does not depend on the picture */
+    FV_DIM_SIZE,   /* a size that does not depend on the picture */
     FV_DIM_TOKENS, /* what grows with the picture */
-    FV_DIM_SAME,   /* tokens too, always as many as dim[0] */
+    FV_DIM_SAME,   /* tokens; always equal to dim[0] */
 };
 
 typedef struct fv_op_dim {
-    const char *name; /* NULL: the op does not have it, it is 0 */
+    const char *name; /* NULL: the op does not use this dimension, and it is 0 */
     uint8_t kind;     /* enum fv_dim_kind */
 } fv_op_dim;
 
 /* How an operand that is a weight is stored. */
 enum fv_stored {
     FV_STORED_NOT,    /* it is not a weight */
-    FV_STORED_FLOATS, /* as float32 rows, whatever the type of the problem's weights */
+    FV_STORED_FLOATS, /* as float32 rows, whatever the type of the problem's weights is */
     FV_STORED_NARROW, /* as rows of that type */
-    FV_STORED_PACKED, /* in that type, as the kernel packs it */
+    FV_STORED_PACKED, /* in the type of the problem's weights, as the kernel packs it */
 };
 
-/* What the values of an operand are like, where it is filled with random ones. */
+/* Which random values a test or benchmark fills an operand with. */
 enum fv_nature {
     FV_NATURE_ANY,
     FV_NATURE_FRACTION, /* between 0 and 1 */
-    FV_NATURE_DECAY,    /* logarithms of factors that are less than 1 */
+    FV_NATURE_DECAY,    /* logarithms of factors that are below 1 */
     FV_NATURE_FACTOR,   /* near 1 */
-    FV_NATURE_POSITION, /* numbers of rows, which do not begin at 0 */
+    FV_NATURE_POSITION, /* row numbers, which do not begin at 0 */
 };
 
-/* How large the sums over keys that an op works with may become: verify/headroom.c measures it. */
+/* How large the op's sums over keys may become: verify/headroom.c measures it. */
 enum fv_headroom {
     FV_HEADROOM_NONE,
-    FV_HEADROOM_STATE,   /* it writes a state, a mean over the keys */
-    FV_HEADROOM_DIVISOR, /* it divides by a mean of such a state's weights */
+    FV_HEADROOM_STATE,   /* it writes a state that is a mean over the keys */
+    FV_HEADROOM_DIVISOR, /* it divides by a mean of the weights of such a state */
     FV_HEADROOM_WEIGHTS, /* it divides by the sum of weights whose mean counts as 1 */
 };
 
-/* What an op multiplies, whose type fv_problem_products gives. */
+/* The two things that an op multiplies; fv_problem_products gives their type. */
 enum fv_multiplies {
     FV_MULTIPLIES_NOTHING, /* worth a name */
     FV_MULTIPLIES_WEIGHT,  /* rows by a weight */
@@ -188,73 +197,77 @@ enum fv_multiplies {
 
 typedef struct fv_op_operand {
     const char *name; /* as in the contract; NULL: the op does not have it */
-    /* Columns of a row: dim[width], 1 for width 0, times the number of heads if `heads`; or what
-     * `columns` returns. With none of these any number. */
+    /* Columns of a row: dim[width] (1 if width is 0), times the number of heads if `heads`; or the
+     * result of `columns`. With none of these, any number. */
     uint8_t width;
     bool heads;
     uint32_t (*columns)(const fv_problem *);
     uint8_t stored;   /* enum fv_stored */
     uint8_t nature;   /* enum fv_nature */
-    uint8_t state_of; /* enum fv_op: the reduction whose partials or merged state these are */
-    bool picked;      /* though WHOLE, only rows [u[0], u[0] + rows) are read */
-    bool narrow;      /* kernels of the CPU too take rows of BF16; others want float32 there */
-    bool in_place;    /* may be what the op writes, row for row */
-    bool exact;       /* coordinates, numbers of rows: never stored in 16 bits */
+    uint8_t state_of; /* enum fv_op: the reduction whose partials, or whose merged state, the
+                         operand is */
+    bool picked;      /* of kind WHOLE, but only rows [u[0], u[0] + rows) are read */
+    bool narrow;      /* CPU kernels accept rows of BF16 too; without it they need float32 */
+    bool in_place;    /* the op may write its result over this operand, row by row */
+    bool exact;       /* coordinates or row numbers, which are never stored in 16 bits */
 } fv_op_operand;
 
-/* An operation: everything that follows from which one it is. One object per line of ops.inc, in
- * the file of the op's contract: src/ops/ref/ref_<name>.c, of ops that only training needs
+/* An operation and all its properties. There is one object for each line of ops.inc, in the file of
+ * the op's contract: src/ops/ref/ref_<name>.c; for ops that only training needs,
  * src/train/ref/ref_<name>.c. */
 typedef struct fv_op_descriptor {
     uint8_t span; /* enum fv_span */
     uint8_t cols; /* enum fv_cols */
     fv_op_dim dim[FV_DIMS];
     fv_op_operand operand[FV_OPERANDS]; /* the last one is written */
-    /* FLOPs, a multiply-add is two: element_flops for each of rows * dim[1] elements, or what
-     * `flops` returns. */
+    /* FLOPs, where a multiply-add counts as two: element_flops for each of rows * dim[1] elements,
+     * or the result of `flops`. */
     double element_flops;
     double (*flops)(const fv_problem *);
-    /* Terms of the longest chain of sums that an output element comes from; NULL: few. */
+    /* Length of the longest chain of additions behind an output element; NULL: it is short. */
     double (*terms)(const fv_problem *);
     uint8_t multiplies; /* enum fv_multiplies */
-    uint8_t groups; /* dim[] that counts partials, which follow from how a sweep is cut; 0: none */
-    uint8_t state;  /* operand, other than `out`, that is read and then written; 0: none */
-    uint8_t merge;  /* REDUCE: enum fv_op, of the same dim[] unless joint: merges the partials */
+    uint8_t groups;     /* index of the dim[] that counts partials, which depends on how a sweep is
+                           cut; 0: none */
+    uint8_t state;      /* an operand, other than `out`, that is read and then written; 0: none */
+    uint8_t merge;      /* REDUCE: the op that merges the partials (enum fv_op); it has the same
+                           dim[] unless `joint` */
     uint8_t headroom;   /* enum fv_headroom */
-    uint16_t most_rows; /* of a unit of a stepwise sweep; 0: as many as plan/schedule.c says */
-    bool costly;        /* too slow for the halo rows of a row tile to be computed twice */
-    /* Grid rows whose tokens share what a call prepares; 0: none do. The op is the last of its
-     * sweep, whose chunks have this number of grid rows. */
+    uint16_t most_rows; /* maximum rows of a unit of a stepwise sweep; 0: plan/schedule.c decides */
+    bool costly;        /* too slow to compute the halo rows of a row tile twice */
+    /* Number of grid rows whose tokens share the preparation of a call; 0: none do. Such an op is
+     * the last step of its sweep, whose chunks have this number of grid rows. */
     uint8_t block_lines;
-    /* Of an op that writes a grid of tokens, whose integers are u: tokens in a line of it. NULL:
-     * rows are not a grid. */
+    /* For an op that writes a grid of tokens: tokens in a line of it; the arguments are the problem
+     * and the step's integers u. NULL: rows are not a grid. */
     uint32_t (*line)(const fv_problem *, const uint32_t *u);
-    /* Of an op with `line`: rows of operand 0, a finished grid or a window of one, that the rows r
-     * of the result come from. */
+    /* For an op with `line`: the rows of operand 0, a finished grid or a window of one, that the
+     * rows r of the result depend on. */
     fv_rows (*reads)(const fv_problem *, const uint32_t *u, fv_rows r);
-    /* Of an op whose table is floats: how many; from `addend` on those that are added last. What
-     * they are added to may cancel them, and leaves its rounding: verification moves them like
-     * inputs. 0: it is of something else. */
+    /* For an op whose table is floats: their number, and the first of those that are added last.
+     * The sum before may cancel the addend and leave only its rounding error, so verification
+     * perturbs addends like inputs. 0: the table is not floats. */
     uint8_t table_floats, addend;
-    bool grows; /* in place: repeated runs make the values grow or fade */
-    bool joint; /* its operands depend on each other: random ones make no valid case */
+    bool grows; /* if run in place again and again, the values grow or fade */
+    bool joint; /* its operands depend on each other, so random ones are not a valid case */
 } fv_op;
 
 #define FV_OP(NAME, name) extern const fv_op fv_op_##name;
 #include "ops/ops.inc"
 #undef FV_OP
 
-/* By enum fv_op. NULL: FV_OP_NONE, and those of training in a build without it. */
+/* Indexed by enum fv_op. NULL for FV_OP_NONE, and for training's ops in a build without
+ * training. */
 extern const fv_op *const fv_op_table[FV_OP_COUNT];
 extern const char *const fv_op_names[FV_OP_COUNT];
 
 /* The operand that is written. */
 uint8_t fv_op_out(const fv_op *op);
 
-/* The rows of lines [from, to) of a grid, as far as there are such lines. */
+/* The rows of lines [from, to) of a grid of `height` lines; lines outside are left out. */
 fv_rows fv_grid_lines(int64_t from, int64_t to, uint32_t width, uint32_t height);
 
-/* Columns of a row of operand `o`, UINT32_MAX: as many as there are. */
+/* Columns of a row of operand `o`; UINT32_MAX: any number. */
 uint32_t fv_problem_columns(const fv_problem *p, uint32_t o);
 
 /* Shared values of `terms`. */
@@ -263,32 +276,32 @@ double fv_terms_tokens(const fv_problem *p), fv_terms_groups(const fv_problem *p
 double fv_terms_product(const fv_problem *p), fv_terms_softmax(const fv_problem *p);
 /* Shared values of `flops`. */
 double fv_flops_product(const fv_problem *p), fv_flops_softmax(const fv_problem *p);
-/* Shared values of `columns`: pixels, the input of an activation, one number per row. */
+/* Functions for `columns` of several ops: channels of a pixel, the input of an activation, 1. */
 uint32_t fv_columns_pixels(const fv_problem *p), fv_columns_swiglu(const fv_problem *p),
     fv_columns_one(const fv_problem *p);
 /* Columns of a partial of attention pooling, and of group normalisation. */
 uint32_t fv_columns_map(const fv_problem *p), fv_columns_moments(const fv_problem *p);
-/* Of WSOFTMAX's PARAM and SOFTMAX's REL_POS. */
+/* Columns of WSOFTMAX's PARAM and SOFTMAX's REL_POS. */
 uint32_t fv_columns_rel_pos(const fv_problem *p);
-/* Of K of SOFTMAX and FOVEATED: channels of all heads, or bytes of keys_i8.h. */
+/* Columns of K of SOFTMAX and FOVEATED: channels of all heads; or the bytes of keys_i8.h. */
 uint32_t fv_columns_keys(const fv_problem *p);
 
-/* The activation of an epilogue, or the one of that name; NULL: there is none. */
+/* The activation of an epilogue, or of a name; NULL: there is no such activation. */
 const fv_activation *fv_activation_of(uint32_t epi);
 const fv_activation *fv_activation_named(const char *name);
-/* All their names, for messages: "gelu, gelu_tanh, ...". */
+/* The names of all activations, for messages: "gelu, gelu_tanh, ...". */
 extern const char *const fv_activation_list;
 
-/* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
- * weights of 16 bits "gemm f32/f16 ...". */
+/* Text of a problem for messages, lists and wisdom, which does not change between versions: "gemm
+ * f32 5477x768x768 bias+gelu", with weights of 16 bits "gemm f32/f16 ...". */
 void fv_problem_format(char *buf, size_t size, const fv_problem *p);
 /* Floating-point operations, a multiply-add is two. */
 double fv_problem_flops(const fv_problem *p);
 /* What fv_op.terms gives. */
 double fv_problem_terms(const fv_problem *p);
-/* The error of its activation in addition to rounding: FV_ROUGH_ERROR, or 0. */
+/* The error of the problem's activation in addition to rounding: FV_ROUGH_ERROR, or 0. */
 double fv_problem_rough_error(const fv_problem *p);
-/* The type of what is multiplied, "int8" for whole numbers; NULL: the op multiplies nothing. */
+/* Type of the numbers that are multiplied, for instance "int8"; NULL: the op multiplies nothing. */
 const char *fv_problem_products(const fv_problem *p);
 
 #endif

@@ -1,11 +1,11 @@
-/* position_table.c: taps that resize position tables to other grids. */
+/* position_table.c: makes the taps that resize position tables to other grids. */
 #include <assert.h>
 #include <math.h>
 
 #include "base/mem.h"
 #include "ops/preprocess.h"
 
-#define SIDE_MAX (1u << 20) /* of a table or a grid */
+#define SIDE_MAX (1u << 20) /* of a side of a table or a grid */
 
 struct taps {
     uint32_t taps;
@@ -18,7 +18,8 @@ static uint32_t clamp_index(double i, uint32_t n)
     return i < 0 ? 0 : i > n - 1.0 ? n - 1 : (uint32_t)i;
 }
 
-/* Tap t of `taps` around source coordinate `at`: taps / 2 - 1 of them precede its floor. */
+/* Sets the taps of output `o` around input coordinate `at`: taps / 2 - 1 of them are before its
+ * floor. */
 static void point_taps(const struct taps *out, uint32_t o, double at, uint32_t in)
 {
     const double base = floor(at);
@@ -29,7 +30,7 @@ static void point_taps(const struct taps *out, uint32_t o, double at, uint32_t i
     }
 }
 
-/* The filter of an antialiased rule, else NULL. */
+/* The filter of a rule with antialiasing; else NULL. */
 static const fv_filter *window_filter(enum fv_pos_rule rule)
 {
     return rule == FV_POS_AA            ? &fv_filters[FOVEA_FILTER_BICUBIC]
@@ -54,8 +55,8 @@ static fovea_status window_positions(const struct taps *out, const fv_filter *fi
     return FOVEA_OK;
 }
 
-/* q of FV_POS_PROGRESSION, for a table with `in` and a grid with `out` offsets on each side of the
- * middle: bisected as BEiT's authors do, whose last guess counts. */
+/* The ratio q of FV_POS_PROGRESSION, for a table with `in` and a grid with `out` offsets on each
+ * side of the middle. Bisected as in BEiT's code, whose last guess is the result. */
 static double progression(uint32_t in, uint32_t out)
 {
     double left = 1.01, right = 1.5, q = left;
@@ -95,9 +96,10 @@ static void progression_taps(const struct taps *out, uint32_t in, uint32_t n)
     }
 }
 
-/* Border i between `in` buckets of the range 0 to 1, with the rounding of PyTorch's arange on CPUs,
- * which decides where places and borders coincide: to single precision at every eighth border, and
- * from there on at each; alone after the last sixteen. */
+/* Border i between `in` equal buckets of the range 0 to 1, rounded as PyTorch's arange on CPUs
+ * does, because that decides where positions and borders coincide. A vector of eight borders is an
+ * offset in float32 from its first; the last ones, which fill no pair of vectors, are computed one
+ * by one. */
 static float bucket_border(uint32_t i, uint32_t in)
 {
     const double step = 1.0 / in, size = ceil((1 - step) / step);
@@ -105,7 +107,7 @@ static float bucket_border(uint32_t i, uint32_t in)
     return (float)((double)(float)(step + step * (i - eighth)) + eighth * step);
 }
 
-/* Position o of `n` is at o / n, rounded to single precision. */
+/* Output position o of `n` is at o / n, rounded to float32. */
 static void bucket_taps(const struct taps *out, uint32_t in, uint32_t n)
 {
     const float step = 1.f / (float)n, last = (float)(1 - 1e-6);
@@ -161,8 +163,8 @@ fovea_status fv_posemb_plan(fv_posemb_table *out, enum fv_pos_rule rule, uint32_
     *out = (fv_posemb_table){0};
     if (!in_w || !in_h || !out_w || !out_h || in_w > SIDE_MAX || in_h > SIDE_MAX ||
         out_w > SIDE_MAX || out_h > SIDE_MAX)
-        return fv_fail(FOVEA_EINVAL, "positions: a table of %ux%u for a grid of %ux%u", in_w, in_h,
-                       out_w, out_h);
+        return fv_fail(FOVEA_EINVAL, "positions: cannot resize a table of %ux%u to a grid of %ux%u",
+                       in_w, in_h, out_w, out_h);
     const bool same = in_w == out_w && in_h == out_h;
     const uint32_t longer = out_w > out_h ? out_w : out_h;
     const bool cut = rule == FV_POS_CROPPED;

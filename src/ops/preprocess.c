@@ -1,24 +1,24 @@
-/* preprocess.c: what carries a picture to normalised patches: sizes, crop, padding, colour. */
+/* preprocess.c: plans how a picture becomes normalised patches: sizes, crop, padding, colour. */
 #include "ops/preprocess.h"
 
 #include <math.h>
 
 /* Longest side of a picture in pixels, before and after its resize. */
 #define SIDE_MAX (1u << 20)
-#define VALUE_MOST 1e6      /* the limit of preprocessor files too */
+#define VALUE_MOST 1e6      /* preprocessor files have the same limit */
 #define TILED_SIDE_MAX 4096 /* of Idefics3's first resize */
 
 /* ---- sizes ---- */
 
-/* A side that has become `scale` times as long, in whole patches, at least one. */
+/* The length of a side that is scaled by `scale`, rounded up to whole patches, at least one. */
 static uint64_t in_patches(uint32_t side, double scale, uint32_t patch)
 {
     const double patches = ceil(side * scale / patch);
     return patch * (patches > 1 ? (uint64_t)patches : 1);
 }
 
-/* The largest scale at which the picture has no more patches, by halves, to 1e-5 as NaFlex's image
- * processor has it. */
+/* Scales the picture as much as the maximum of patches allows. Bisects the scale down to 1e-5, as
+ * NaFlex's image processor does. */
 static void fit_patches(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
     const uint32_t in_w = (uint32_t)*w, in_h = (uint32_t)*h;
@@ -37,8 +37,8 @@ static void fit_patches(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = in_patches(in_h, low, p->patch);
 }
 
-/* By the factor nearer to 1 of the two that make a side what is wanted, to whole patches, halves to
- * even numbers of them. */
+/* Scales by the factor for width or for height, whichever is nearer to 1, then rounds both sides to
+ * whole patches, halves to an even number. */
 static void fit_side(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
     const double across = (double)p->resize_width / (double)*w;
@@ -48,7 +48,7 @@ static void fit_side(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = (uint64_t)rint(scale * (double)*h / p->patch) * p->patch;
 }
 
-/* SAM: the longer side to `long_edge`, both rounded to the nearest pixel. */
+/* SAM: scales the longer side to `long_edge`; rounds both sides to the nearest pixel. */
 static void fit_long(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
     const double scale = (double)p->long_edge / (double)(*w > *h ? *w : *h);
@@ -56,8 +56,9 @@ static void fit_long(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = (uint64_t)((double)*h * scale + 0.5);
 }
 
-/* DETR: where the longer side would exceed `long_edge` the shorter one is smaller, rounded to the
- * nearest pixel, but its exact length decides the longer one, which is rounded down. */
+/* DETR: scales the shorter side to `short_edge`, or to less if the longer side would exceed
+ * `long_edge`. The shorter side is then rounded to the nearest pixel. The longer one is computed
+ * from its exact length, and rounded down. */
 static void fit_bounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
     const bool upright = *w < *h;
@@ -73,7 +74,8 @@ static void fit_bounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *(upright ? h : w) = (uint64_t)(exact * most / least);
 }
 
-/* As large as fits into resize_width x resize_height, both sides rounded down. */
+/* Scales the picture to the largest size inside resize_width x resize_height, both sides rounded
+ * down. */
 static void fit_within(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
     const double across = (double)p->resize_width / (double)*w;
@@ -83,9 +85,9 @@ static void fit_within(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = (uint64_t)((double)*h * scale);
 }
 
-/* By the larger or the smaller of the factors to resize_width and resize_height, as timm and
- * OpenCLIP divide by its inverse, both sides rounded to the nearest pixel, halves to the even one.
- */
+/* Scales by the larger (`cover`) or smaller of the factors to resize_width and resize_height. As
+ * timm and OpenCLIP do, divides by the inverse and rounds both sides to the nearest pixel, halves
+ * to even. */
 static void fit_rounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p, bool cover)
 {
     const double across = (double)*w / p->resize_width, down = (double)*h / p->resize_height;
@@ -94,8 +96,8 @@ static void fit_rounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p, boo
     *h = (uint64_t)rint((double)*h / ratio);
 }
 
-/* Idefics3's first resize: the longer side to `edge`, the other rounded down and then up to an even
- * number; and both smaller where that exceeds what its tiles may have. */
+/* Idefics3's first resize: scales the longer side to `edge`; rounds the other down, then up to an
+ * even number. Both become smaller if the longer side exceeds the maximum for tiles. */
 static void fit_even(uint64_t *w, uint64_t *h, uint32_t edge)
 {
     const double aspect = (double)*w / (double)*h;
@@ -119,7 +121,7 @@ static uint64_t multiple_of(double side, uint32_t unit)
     return (uint64_t)ceil(side / unit) * unit;
 }
 
-/* Idefics3's second resize: both sides up to multiples of `unit`. */
+/* Idefics3's second resize: rounds both sides up to multiples of `unit`. */
 static void fit_multiple(uint64_t *w, uint64_t *h, uint32_t unit)
 {
     const double aspect = (double)*w / (double)*h;
@@ -141,17 +143,18 @@ static fovea_status checked_size(uint32_t *width, uint32_t *height, uint64_t w, 
                        "that is less narrow",
                        in_w, in_h, (unsigned long long)w, (unsigned long long)h);
     if (w > SIDE_MAX || h > SIDE_MAX)
-        return fv_fail(FOVEA_EINVAL,
-                       "preprocess: a picture of %ux%u becomes %llux%llu, sides end at %u; crop it "
-                       "first or resize to an exact size",
-                       in_w, in_h, (unsigned long long)w, (unsigned long long)h, SIDE_MAX);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "preprocess: a picture of %ux%u becomes %llux%llu; sides are at most %u; crop it "
+            "first or resize to an exact size",
+            in_w, in_h, (unsigned long long)w, (unsigned long long)h, SIDE_MAX);
     *width = (uint32_t)w;
     *height = (uint32_t)h;
     return FOVEA_OK;
 }
 
-/* The size a picture takes before its crop. The longer side is rounded down, as by the image
- * processors; products fit 64 bits because no factor exceeds 32. */
+/* Computes the size of a picture after its resize, before its crop. The longer side is rounded
+ * down, as by the image processors. Products fit 64 bits because no operand exceeds 32. */
 static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                             uint32_t in_w, uint32_t in_h)
 {
@@ -160,7 +163,7 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         w = p->resize_width;
         h = p->resize_height;
     } else if (p->resize == FOVEA_RESIZE_SHORT) {
-        /* The box to be covered: a square, unless it is the crop. */
+        /* The box to be covered: a square with side short_edge, or else the crop. */
         const uint64_t bw = p->short_edge ? p->short_edge : p->crop_width;
         const uint64_t bh = p->short_edge ? p->short_edge : p->crop_height;
         const bool by_width = in_w * bh <= in_h * bw;
@@ -196,19 +199,20 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
 
 /* ---- the picture's way ---- */
 
-/* Half of an odd excess, before a centred crop. */
+/* Pixels that a centred crop leaves out before it; `rule` rounds half of an odd number. */
 static int64_t before_crop(uint32_t excess, fovea_crop rule)
 {
     return rule == FOVEA_CROP_EVEN ? (int64_t)rint(excess / 2.0) : excess / 2;
 }
 
-/* Half of an odd padding, where the crop is larger than the picture. */
+/* Padding before the picture if the crop is larger; `rule` rounds half of an odd number. */
 static int64_t before_picture(uint32_t padding, fovea_crop rule)
 {
     return rule == FOVEA_CROP_UP ? (padding + 1) / 2 : padding / 2;
 }
 
-/* A centred crop of an axis, 0: all of it; then black up to `padded` positions. */
+/* Sets a centred crop of an axis to `wanted` positions (0: all), then black up to `padded`
+ * positions. */
 static void crop(fv_axis *a, uint32_t wanted, fovea_crop rule, uint32_t padded)
 {
     a->kept = wanted ? wanted : a->whole;
@@ -217,8 +221,8 @@ static void crop(fv_axis *a, uint32_t wanted, fovea_crop rule, uint32_t padded)
     a->size = a->kept > padded ? a->kept : padded;
 }
 
-/* Limits the horizontal pass to the rows that the vertical pass reads, whose starts then count from
- * the first of them. */
+/* Limits the horizontal pass to the rows that the vertical pass reads. The vertical pass then
+ * counts its starts from the first of these rows. */
 static void trim_rows(fv_picture_resize *r)
 {
     r->in_row0 = r->y.first;
@@ -228,7 +232,7 @@ static void trim_rows(fv_picture_resize *r)
     r->y.first = 0;
 }
 
-/* The next resize, unless it would change nothing. */
+/* Adds a resize to the picture's, unless it would change nothing. */
 static fovea_status add_resize(fv_picture *out, const fv_axis *x, const fv_axis *y,
                                const fv_resampling *how, float rescale)
 {
@@ -250,15 +254,15 @@ static fovea_status add_resize(fv_picture *out, const fv_axis *x, const fv_axis 
     return FOVEA_OK;
 }
 
-/* Of a Gaussian before a resize that shrinks `in` to `out`. */
+/* Standard deviation of the Gaussian before a resize that shrinks `in` to `out`. */
 static float blur_of(uint32_t in, uint32_t out)
 {
     const float sigma = ((float)in / (float)out - 1.f) / 2.f;
     return sigma > 0 ? sigma : 0;
 }
 
-/* One that shrinks both sides only. The sides' Gaussians are exchanged, as in transformers: where
- * the result is a square they are the same. */
+/* Adds a blur if both sides shrink. The Gaussians of the two axes are swapped, as in transformers;
+ * for square results of square pictures they are equal. */
 static void add_blur(fv_axis *x, fv_axis *y)
 {
     const float across = blur_of(y->in, y->whole), down = blur_of(x->in, x->whole);
@@ -279,13 +283,13 @@ static fovea_status rules_check(const fovea_preprocess *p)
         return fv_fail(FOVEA_EINVAL, "preprocess: unknown filter %d", (int)p->filter);
     if ((unsigned)p->resample > FOVEA_RESAMPLE_FLOAT || (unsigned)p->crop > FOVEA_CROP_UP ||
         (unsigned)p->pad > FOVEA_PAD_CENTRED)
-        return fv_fail(FOVEA_EINVAL, "preprocess: unknown resample %d, crop %d or pad %d",
+        return fv_fail(FOVEA_EINVAL, "preprocess: resample %d, crop %d or pad %d is unknown",
                        (int)p->resample, (int)p->crop, (int)p->pad);
     if (p->crop_width > SIDE_MAX || p->crop_height > SIDE_MAX || p->pad_width > SIDE_MAX ||
         p->pad_height > SIDE_MAX || p->first_long_edge > SIDE_MAX || p->first_multiple > SIDE_MAX)
         return fv_fail(FOVEA_EINVAL,
                        "preprocess: a crop to %ux%u, a padding to %ux%u or a first resize to %u "
-                       "and multiples of %u; sides end at %u",
+                       "and multiples of %u; sides are at most %u",
                        p->crop_width, p->crop_height, p->pad_width, p->pad_height,
                        p->first_long_edge, p->first_multiple, SIDE_MAX);
     const bool narrow_filter = p->filter == FOVEA_FILTER_BILINEAR ||
@@ -385,7 +389,7 @@ fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_
 {
     *out = (fv_picture){0};
     if (in_w == 0 || in_h == 0 || in_w > SIDE_MAX || in_h > SIDE_MAX)
-        return fv_fail(FOVEA_EINVAL, "preprocess: a frame of %ux%u; sides go from 1 to %u", in_w,
+        return fv_fail(FOVEA_EINVAL, "preprocess: a frame of %ux%u; sides must be 1 to %u", in_w,
                        in_h, SIDE_MAX);
     FV_TRY(rules_check(p));
     return picture_plan(out, p, in_w, in_h);

@@ -1,4 +1,4 @@
-/* preprocess.h: tables that carry a picture to normalised patches, made once at plan time. */
+/* preprocess.h: tables with which a picture becomes normalised patches, made once when planning. */
 #ifndef FOVEA_SRC_PREPROCESS_H
 #define FOVEA_SRC_PREPROCESS_H
 
@@ -11,8 +11,8 @@ typedef struct fv_patch_table {
     float scale[3], shift[3];
 } fv_patch_table;
 
-/* Separable taps of a resized position table: grid column x is sum_t weight_x[x * taps_x + t] *
- * table column index_x[x * taps_x + t]; rows likewise. Unused taps have weight 0 and index 0. */
+/* Separable taps of a resized position table. Grid column x is sum_t weight_x[x * taps_x + t] *
+ * (table column index_x[x * taps_x + t]); rows likewise. Unused taps have weight 0 and index 0. */
 typedef struct fv_posemb_table {
     uint32_t taps_x, taps_y;
     uint32_t *index_x, *index_y;
@@ -26,53 +26,55 @@ enum fv_pos_rule {
     FV_POS_AA,          /* antialiased cubic a = -0.5 */
     FV_POS_BILINEAR,    /* bilinear, no antialias */
     FV_POS_BILINEAR_AA, /* antialiased bilinear */
-    FV_POS_CROPPED,     /* bilinear to a square of the grid's longer side, cut to the grid */
+    FV_POS_CROPPED,     /* bilinear to a square with the grid's longer side, then cropped to the
+                           grid */
     FV_POS_PROGRESSION, /* of offsets, odd sizes: entry k from the middle of the table is offset
                            1 + q + .. + q^(k-1) of the grid, between them linear; q of 1.01 .. 1.5
                            is the ratio whose last entry is the grid's last offset (BEiT) */
-    FV_POS_BUCKETS,     /* the row in whose part of the side the place falls (NaViT) */
+    FV_POS_BUCKETS,     /* nearest: each side of the table is divided into equal parts, a
+                           position takes the row of its part (NaViT) */
 };
 
-/* A resize: the horizontal pass over rows [in_row0, in_row0 + in_rows) of what it is given, then
- * the vertical pass (whose starts count from in_row0). Cropping and black borders are in the
- * tables: positions that show nothing have no taps. */
+/* A resize: the horizontal pass over input rows [in_row0, in_row0 + in_rows), then the vertical
+ * pass, whose starts count from in_row0. Cropping and black borders are in the tables: black
+ * positions have no taps. */
 typedef struct fv_picture_resize {
     uint32_t width, height; /* result */
     uint32_t in_row0, in_rows;
     fv_resize_table x, y;
 } fv_picture_resize;
 
-/* What a frame goes through, in whole pixels: resizes, one after the other, each of which leaves
- * bytes, or all of which leave floats, rescaled; then its pixels are the part `inner` of the
- * result, around which PATCH sees zeros. */
+/* How a frame becomes the picture that the model sees, in whole pixels: a sequence of resizes,
+ * whose results are all bytes or all rescaled floats. Then `inner` is where the result is in the
+ * picture, and PATCH reads zeros around it. */
 typedef struct fv_picture {
     uint32_t width, height; /* result */
     struct fv_inner {
         uint32_t left, top, width, height;
     } inner;
-    double left, top, scale_x, scale_y; /* its place in the frame: fovea_plan_info */
-    uint32_t resizes;                   /* 0: the frame is the inner part already */
+    double left, top, scale_x, scale_y; /* its position in the frame, as in fovea_plan_info */
+    uint32_t resizes;                   /* 0: the frame already is the inner part */
     bool floats;
     fv_picture_resize resize[3];
 } fv_picture;
 
-/* Computes the passes for frames of in_w x in_h. EINVAL for rules that cannot be met. Allocates
+/* Computes the passes for frames of in_w x in_h. EINVAL if the rules cannot be followed. Allocates
  * with FV_MEM_PLAN; release with fv_picture_free, also after failure. */
 fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w,
                              uint32_t in_h);
 void fv_picture_free(fv_picture *p);
-/* The bytes that its tables take. */
+/* Bytes of the picture's tables. */
 uint64_t fv_picture_bytes(const fv_picture *p);
 
-/* `p` with `usual` in the place of zeros that mean the default. EINVAL for numbers that
- * cannot normalise. */
+/* Copies `p`, with values from `usual` in place of zeros that mean the default. EINVAL for numbers
+ * with which pixels cannot be normalised. */
 fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preprocess *p,
                                     const fovea_preprocess *usual);
-/* `rescaled`: pixels are floats that have been multiplied by p->rescale. */
+/* `rescaled`: pixels are floats that have already been multiplied by p->rescale. */
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p, bool rescaled);
 
-/* Taps from an in_w x in_h table to a grid of out_w x out_h by `rule`; equal sizes give one tap of
- * weight 1, as buckets always do. Release with fv_posemb_free, also after failure. */
+/* Makes the taps from an in_w x in_h table to a grid of out_w x out_h by `rule`. Equal sizes, and
+ * always buckets, give one tap of weight 1. Release with fv_posemb_free, also after failure. */
 fovea_status fv_posemb_plan(fv_posemb_table *out, enum fv_pos_rule rule, uint32_t in_w,
                             uint32_t in_h, uint32_t out_w, uint32_t out_h);
 void fv_posemb_free(fv_posemb_table *t);

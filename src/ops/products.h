@@ -1,12 +1,13 @@
-/* products.h: products of a model that stay bfloat16 where the others are int8, by their numbers:
- * the order in which an emitter writes the products that may be int8. */
+/* products.h: the set of a model's products that stay bfloat16 while the others are int8. A
+ * product's number is its position among the products that may be int8, as an emitter writes
+ * them. */
 #ifndef FOVEA_SRC_PRODUCTS_H
 #define FOVEA_SRC_PRODUCTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FV_PRODUCTS 384u /* FOVEA_PRODUCTS of tuning.h; those beyond are always int8 */
+#define FV_PRODUCTS 384u /* FOVEA_PRODUCTS of tuning.h; products beyond are always int8 */
 
 typedef struct fv_products {
     uint8_t bit[FV_PRODUCTS / 8];

@@ -1,4 +1,4 @@
-/* quantise.c: rows of 8 bits, in plain C. */
+/* quantise.c: quantises rows to 8 bits, in plain C. */
 #include "ops/quantise.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ float fv_int8_scale(float *factor, float top)
     return top / 127;
 }
 
-/* The largest of `top` and n absolute values; NaN stays. */
+/* The largest of `top` and n absolute values; NaN if one of them is. */
 static float largest(float top, const float *y, uint32_t n)
 {
     for (uint32_t i = 0; i < n && !isnan(top); i++)

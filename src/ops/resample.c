@@ -1,6 +1,6 @@
-/* resample.c: tables of a separable resize. Each library's arithmetic is its own:
+/* resample.c: makes the tables of a separable resize. Each library has its own arithmetic:
  *
- *   Pillow        the filter in double precision, stretched where the axis shrinks; weights of 22
+ *   Pillow        the filter in double precision, stretched if the axis shrinks; weights of 22
  *                 fractional bits
  *   torchvision   the same window, weights of 16 bits with the precision that the largest weight
  *     on bytes    of the axis leaves; without antialias two or four taps
@@ -14,9 +14,9 @@
 
 #include "base/mem.h"
 
-#define TABLE_MAX (1u << 26) /* weights of one axis: only much padding around little takes more */
+#define TABLE_MAX (1u << 26) /* weights of one axis; only extreme padding needs more */
 #define PILLOW_BITS 22
-#define NARROW_BITS 15 /* of a weight of 16 bits, without its sign */
+#define NARROW_BITS 15 /* bits of a 16-bit weight, without its sign */
 #define PI 3.14159265358979323846
 
 /* ---- filters in double precision ---- */
@@ -81,7 +81,7 @@ uint32_t fv_window_taps(const fv_filter *f, uint32_t in, uint32_t out)
     return (uint32_t)ceil(f->support * scale) * 2 + 1;
 }
 
-/* This is Pillow's arithmetic, and PyTorch's of bytes. */
+/* Weights as Pillow computes them, and PyTorch for bytes. */
 uint32_t fv_window(double *weight, uint32_t *start, const fv_filter *f, uint32_t in, uint32_t out,
                    uint32_t o)
 {
@@ -106,7 +106,7 @@ double fv_point_weight(uint32_t taps, uint32_t t, double at)
     return taps == 2 ? triangle(x) : cubic(x, -0.75);
 }
 
-/* ---- the same in single precision, with the roundings of PyTorch's kernels ---- */
+/* ---- the same in float32, with the rounding of PyTorch's kernels ---- */
 
 static float triangle_single(float x)
 {
@@ -114,7 +114,7 @@ static float triangle_single(float x)
     return x < 1.f ? 1.f - x : 0.f;
 }
 
-/* Of a window; what is rounded once is where PyTorch's compiler has put multiply-adds. */
+/* The cubic of a window. fmaf is where PyTorch's compiler has contracted to multiply-adds. */
 static float cubic_single(float x)
 {
     const float a = -0.5f;
@@ -128,7 +128,7 @@ static float cubic_single(float x)
     return fmaf(fmaf(fmaf(a, x, -5.f * a), x, 8.f * a), x, -4.f * a);
 }
 
-/* Of four points, at distances 1 + far, far, 1 - far and 2 - far. */
+/* The weight of tap t of four, at distances 1 + far, far, 1 - far and 2 - far. */
 static float cubic_point_single(uint32_t t, float far)
 {
     const float a = -0.75f, near = 1.f - far;
@@ -183,8 +183,7 @@ static uint32_t window_floats(double *weight, uint32_t *start, fovea_filter filt
 
 /* ---- filters that keep their width ---- */
 
-/* Adds weight t of 2 or 4 around position `base`, taps / 2 - 1 of which precede it; weights beyond
- * a border are added to the border's. */
+/* Adds weight `w` to input position i; beyond a border, to the position at the border. */
 static void add_point(double *weight, uint32_t start, uint32_t in, int64_t i, double w)
 {
     const int64_t inside = i < 0 ? 0 : i >= in ? (int64_t)in - 1 : i;
@@ -222,8 +221,8 @@ static uint32_t point(double *weight, uint32_t *start, const fv_axis *a, const f
     return end - *start;
 }
 
-/* Pillow steps along the axis by repeated addition, which is done here up to position o;
- * torchvision multiplies in single precision. Another rounding would pick other pixels. */
+/* The nearest input position. Pillow adds the step again and again, which is repeated here up to
+ * position o; torchvision multiplies in float32. Different rounding would select other pixels. */
 static uint32_t nearest(double *weight, uint32_t *start, const fv_axis *a, const fv_resampling *how,
                         uint32_t o, double *at)
 {
@@ -244,13 +243,14 @@ static uint32_t nearest(double *weight, uint32_t *start, const fv_axis *a, const
 
 /* ---- a Gaussian before the filter ---- */
 
-/* Pixels on each side of the middle. */
+/* Radius of the Gaussian in pixels. */
 static uint32_t gaussian_radius(const fv_axis *a)
 {
     return a->sigma > 0 ? (uint32_t)ceilf(3.f * a->sigma) : 0;
 }
 
-/* Both are linear maps: taps of the filter become taps of the two. `old`: as many weights. */
+/* Replaces the taps of the resize by those of blur and resize together, as both are linear. `old`:
+ * scratch for the old weights. */
 static uint32_t blur(double *weight, uint32_t *start, uint32_t count, double *old,
                      const double *bell, uint32_t radius, uint32_t in)
 {
@@ -282,7 +282,7 @@ static void bell_fill(double *bell, uint32_t radius, float sigma)
 
 /* ---- tables ---- */
 
-/* What is needed to compute the positions of an axis. */
+/* Scratch and arguments for computing the positions of an axis. */
 struct work {
     const fv_axis *axis;
     const fv_resampling *how;
@@ -291,7 +291,7 @@ struct work {
     double at; /* of the nearest filter */
 };
 
-/* Taps of position o, from 0 to `whole` one after the other. */
+/* Computes the taps of position o. Positions must be asked for in order, from 0 to `whole` - 1. */
 static uint32_t row(struct work *w, uint32_t *start, uint32_t o)
 {
     const fv_axis *a = w->axis;
@@ -318,8 +318,8 @@ static uint32_t row(struct work *w, uint32_t *start, uint32_t o)
     return count < a->there - *start ? count : a->there - *start;
 }
 
-/* The most fractional bits with which the largest weight of the axis, black pixels' included, fits
- * 16 bits, as PyTorch counts them. */
+/* The number of fractional bits with which the largest weight of the axis fits 16 bits, as PyTorch
+ * computes it; black pixels count too. */
 static uint32_t narrow_bits(double largest)
 {
     uint32_t bits = 0;
@@ -407,7 +407,7 @@ fovea_status fv_resize_table_make(fv_resize_table *out, const fv_axis *a, const 
 {
     fv_resampling own = *how;
     struct work w = {.axis = a, .how = &own, .radius = gaussian_radius(a)};
-    /* torchvision has none of these filters; who wants them has used Pillow. */
+    /* torchvision lacks these filters, so Pillow is meant. */
     if (own.resample == FOVEA_RESAMPLE_TORCHVISION &&
         (own.filter == FOVEA_FILTER_BOX || own.filter == FOVEA_FILTER_HAMMING))
         own.resample = FOVEA_RESAMPLE_PILLOW;
@@ -417,12 +417,12 @@ fovea_status fv_resize_table_make(fv_resize_table *out, const fv_axis *a, const 
     if (w.radius >= a->in)
         return fv_fail(FOVEA_EINVAL,
                        "preprocess: %u pixels that become %u are blurred over %u on each side, "
-                       "which are not there; make the picture or the resize larger",
+                       "more than the picture has; make the picture or the resize larger",
                        a->in, a->whole, w.radius);
     if (fv_size_mul(a->size, w.taps) > TABLE_MAX)
         return fv_fail(
             FOVEA_EINVAL,
-            "preprocess: %u pixels become %u, padded to %u, by a table of %.0f MiB; make "
+            "preprocess: %u pixels become %u, padded to %u: the table would have %.0f MiB; make "
             "the crop smaller or the resize larger",
             a->in, a->whole, a->size, (double)a->size * w.taps * 4 / (1 << 20));
     const fovea_status status = make(out, &w);
@@ -464,7 +464,7 @@ void fv_resize_span(fv_resize_table *t)
             t->start[i] = t->first;
 }
 
-/* Whether every weight is a number of 16 bits. */
+/* Whether every weight fits 16 bits. */
 static bool is_narrow(const fv_resize_table *t)
 {
     for (size_t i = 0; i < (size_t)t->size * t->taps; i++)

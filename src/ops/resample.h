@@ -1,5 +1,5 @@
-/* resample.h: the tables of a separable resize: filters, and the rounding of the libraries that are
- * followed. */
+/* resample.h: the tables of a separable resize: filters, and rounding as in the libraries that are
+ * reproduced. */
 #ifndef FOVEA_SRC_RESAMPLE_H
 #define FOVEA_SRC_RESAMPLE_H
 
@@ -10,26 +10,26 @@
 
 #include "base/status.h"
 
-/* A pass along one axis: output position o is the sum of in[start[o] + t] times its weight t over
- * t < count[o]. A pass that leaves bytes has whole numbers for weights, and leaves
- *   clip8((sum + (1 << (bits - 1))) >> bits);
- * one that leaves floats has float weights, multiplies bytes by `scale`, rounded to float32, before
- * they are weighted, and leaves the sum. */
+/* A pass along one axis: output position o is the sum of in[start[o] + t] times its weight t over t
+ * < count[o]. If the result is bytes, weights are integers, and the result is
+ *   clip8((sum + (1 << (bits - 1))) >> bits).
+ * If it is floats, weights are floats, bytes are multiplied by `scale` and rounded to float32
+ * before they are weighted, and the result is the sum. */
 typedef struct fv_resize_table {
     uint32_t size;        /* output positions */
-    uint32_t taps;        /* stored weights per position, the unused ones are 0 */
+    uint32_t taps;        /* stored weights per position; unused ones are 0 */
     uint32_t most;        /* the largest count */
     uint32_t first, used; /* input positions [first, first + used) are read */
-    uint32_t bits;        /* fractional bits of `whole`; 0: weights are `real` */
+    uint32_t bits;        /* fractional bits of `whole`; 0: the weights are `real` */
     float scale;
     uint32_t *start, *count;
     union {
         int32_t *whole;
         float *real;
     };
-    /* `whole` again where it fits 16 bits, for instructions that multiply and add pairs: position o
-     * has `pairs` of them, of which the first is of input positions start[o] & ~1 and the next.
-     * NULL: a weight is too large, or the pass has no use for them. */
+    /* A copy of `whole` in 16 bits, for instructions that multiply and add pairs: position o has
+     * `pairs` pairs of weights, the first for input positions start[o] & ~1 and the next. NULL: a
+     * weight is too large, or the pass does not need it. */
     int16_t *narrow;
     uint32_t pairs;
 } fv_resize_table;
@@ -39,51 +39,51 @@ typedef struct fv_resampling {
     fovea_filter filter;
     fovea_resample resample;
     bool antialias;
-    bool fused; /* FLOAT without antialias: coordinates are rounded once, as PyTorch's kernel for
-                   small results does */
+    bool fused; /* FLOAT without antialias: coordinates are rounded once, as in PyTorch's kernel
+                   for small results */
 } fv_resampling;
 
-/* One axis: `in` positions become `whole`, of which [offset, offset + size) are kept; those outside
- * [0, whole) and [offset, offset + kept) have no taps. Input positions from `there` on are black. A
- * Gaussian of standard deviation `sigma` (0: none), which is mirrored at the borders, comes first.
- */
+/* One axis: `in` positions become `whole`, of which [offset, offset + size) are kept. Those outside
+ * [0, whole) and [offset, offset + kept) have no taps. Input positions from `there` on are black.
+ * Before the resize, the axis is blurred by a Gaussian of standard deviation `sigma` (0: none),
+ * mirrored at the borders. */
 typedef struct fv_axis {
     uint32_t in, there, whole, kept, size;
     int64_t offset;
     float sigma;
 } fv_axis;
 
-/* EINVAL for what cannot be resampled so. Allocates with FV_MEM_PLAN; release with
+/* EINVAL if the library cannot resample in this way. Allocates with FV_MEM_PLAN; release with
  * fv_resize_table_free, also after failure. */
 fovea_status fv_resize_table_make(fv_resize_table *out, const fv_axis *a, const fv_resampling *how);
 void fv_resize_table_free(fv_resize_table *t);
 /* The bytes that it takes. */
 uint64_t fv_resize_table_bytes(const fv_resize_table *t);
 
-/* Sets `most`, `first` and `used`, which is at least 1, from the other fields; positions without
- * taps then start at `first`. */
+/* Sets `most`, `first` and `used`, which is at least 1, from the other fields; then positions
+ * without taps start at `first`. */
 void fv_resize_span(fv_resize_table *t);
-/* Makes `narrow` if the weights fit. */
+/* Makes `narrow` if all weights fit 16 bits. */
 fovea_status fv_resize_narrow(fv_resize_table *t);
 
 /* ---- filters, also of position tables ---- */
 
 typedef struct fv_filter {
     double (*value)(double x);
-    double support; /* it is zero from there on */
+    double support; /* the filter is zero from this distance on */
 } fv_filter;
 
-/* FOVEA_FILTER_NEAREST has no window: it is sampled. */
+/* FOVEA_FILTER_NEAREST is not a window: it takes one position. */
 extern const fv_filter fv_filters[6];
 
-/* Taps of a position at most. */
+/* Maximum number of taps of a position. */
 uint32_t fv_window_taps(const fv_filter *f, uint32_t in, uint32_t out);
-/* The filter stretched over `in / out` input positions when the axis shrinks, and normalised: taps
- * of position `o`, of which the first is *start. Returns their number. */
+/* Computes the taps of position `o`, the first of which is at *start, and returns their number. If
+ * the axis shrinks, the filter is stretched over in / out input positions. Weights sum to 1. */
 uint32_t fv_window(double *weight, uint32_t *start, const fv_filter *f, uint32_t in, uint32_t out,
                    uint32_t o);
-/* Of a filter that is not stretched, around input coordinate `at`: tap t of 2 (linear) or 4 (cubic,
- * a = -0.75), of which taps / 2 - 1 precede floor(at). */
+/* For a filter that is not stretched, around input coordinate `at`: the weight of tap t of 2
+ * (linear) or 4 (cubic, a = -0.75). taps / 2 - 1 taps precede floor(at). */
 double fv_point_weight(uint32_t taps, uint32_t t, double at);
 
 #endif

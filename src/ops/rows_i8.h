@@ -29,7 +29,7 @@ static inline uint32_t fv_int8_weight_block(const fv_problem *p)
     return fv_int8_block(p->dim[p->op == FV_OP_CONV ? FV_CONV_C : FV_GEMM_K]);
 }
 
-/* Where the scale of a row of k channels lies, in bytes. */
+/* Byte offset of the scale of a row of k channels. */
 static inline uint32_t fv_rows_i8_scale_at(uint32_t k)
 {
     return fv_round_up(k, 8);
@@ -58,7 +58,8 @@ static inline int32_t fv_rows_i8_sum(const void *row, uint32_t k)
 static inline void fv_rows_i8_finish(void *row, uint32_t k, float scale, int32_t sum)
 {
     const uint32_t at = fv_rows_i8_scale_at(k);
-    if (at > k) /* a call of memset, even for 0 bytes, costs as much as quantising a short row */
+    if (at > k) /* not always: a call of memset, even for 0 bytes, costs as much as quantising a
+                   short row */
         memset((char *)row + k, 0, at - k);
     memcpy((char *)row + at, &scale, sizeof scale);
     memcpy((char *)row + at + sizeof scale, &sum, sizeof sum);

@@ -1,20 +1,20 @@
 /* upsample.h: where a pixel of UPSAMPLE comes from along one side of the grid, for C and for the
- * kernels of GPUs: in what OpenCL C, CUDA C++ and C have in common. */
+ * kernels of GPUs. It uses only what OpenCL C, CUDA C++ and C have in common. */
 #ifndef FOVEA_SRC_UPSAMPLE_H
 #define FOVEA_SRC_UPSAMPLE_H
 
 #include "ops/op.h"
 
-#define FV_UPSAMPLE_LONGEST 65535 /* side of a grid: a product of two fits 32 bits */
+#define FV_UPSAMPLE_LONGEST 65535 /* of a side of a grid: a product of two sides fits 32 bits */
 
-/* Pixel `low`, and `part` of the way to pixel `high`. */
+/* The position between pixel `low` and pixel `high`, at `part` of the distance. */
 typedef struct fv_upsample_source {
     uint32_t low, high;
     float part;
 } fv_upsample_source;
 
-/* Of pixel i of `to` from `from` pixels, by the FV_FLAG_* of UPSAMPLE. In whole numbers: along a
- * long side a float is too imprecise for the coordinate. */
+/* The source of pixel i of `to`, given `from` input pixels, by the FV_FLAG_* of UPSAMPLE. In
+ * integers: along a long side a float is too imprecise for the coordinate. */
 static inline fv_upsample_source fv_upsample_at(uint32_t i, uint32_t to, uint32_t from,
                                                 uint32_t flags)
 {
@@ -25,7 +25,7 @@ static inline fv_upsample_source fv_upsample_at(uint32_t i, uint32_t to, uint32_
     s.low = at / unit;
     uint32_t rest = nearest ? 0 : at % unit;
     if (!corners && !nearest) {
-        /* .. and (from / to - 1) / 2 further on, or back */
+        /* .. moved by (from / to - 1) / 2, forwards or backwards */
         const uint32_t forward = 2 * rest + from;
         unit = 2 * to;
         if (forward >= to) {

@@ -1,6 +1,6 @@
-/* yuv.h: frames of luma and chroma: where their pixels are, and their R, G, B.
+/* yuv.h: frames of luma and chroma: where their pixels are in memory, and their R, G, B.
  *
- * Whole numbers throughout, so that every device has the same bytes:
+ * All arithmetic is in integers, so that every device gets the same bytes:
  *
  *   l = luma (Y - black) + 2^15, u = U - 128, v = V - 128
  *   R = clip8((l + red_v v) >> 16)
@@ -8,8 +8,8 @@
  *   B = clip8((l + blue_u u) >> 16)
  *
  * with the factors of the matrix and range in 16 fractional bits. U and V are those of the nearest
- * sample, as libyuv takes them: pixel (x, y) has those of pair x / 2, in NV12 of line y / 2. An odd
- * last column or line has a pair of its own.
+ * sample, as in libyuv: pixel (x, y) has those of pair x / 2, in NV12 of chroma line y / 2. An odd
+ * last column or line has its own pairs.
  */
 #ifndef FOVEA_SRC_YUV_H
 #define FOVEA_SRC_YUV_H
@@ -28,9 +28,9 @@ typedef struct fv_yuv {
 
 extern const fv_yuv fv_yuv_table[FV_YUVS]; /* by fovea_yuv_matrix */
 
-/* Line y of a frame has its luma at luma + y * luma_ld, `step` bytes from pixel to pixel, and its
- * pairs at chroma + (y >> down) * chroma_ld, 2 * step bytes from pair to pair: U, and V `step`
- * bytes after it. */
+/* Line y of a frame has its luma at luma + y * luma_ld, with `step` bytes from pixel to pixel. Its
+ * pairs are at chroma + (y >> down) * chroma_ld, with 2 * step bytes from pair to pair: U, then V
+ * `step` bytes after it. */
 typedef struct fv_yuv_frame {
     const uint8_t *luma, *chroma;
     size_t luma_ld, chroma_ld, step;
@@ -63,7 +63,7 @@ static inline void fv_yuv_rgb(uint8_t rgb[3], const fv_yuv *t, uint8_t y, uint8_
     rgb[2] = fv_yuv_clip(l + t->blue_u * u);
 }
 
-/* The same for luma alone: the one number that R, G and B are. */
+/* The same for luma alone: returns the number that R, G and B are all equal to. */
 static inline uint8_t fv_yuv_grey(const fv_yuv *t, uint8_t y)
 {
     return fv_yuv_clip(t->luma * (y - t->black) + (1 << (FV_YUV_BITS - 1)));

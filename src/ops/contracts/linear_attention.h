@@ -1,6 +1,5 @@
-/* linear_attention.h: dim[] and operands by number of linear attention, whose sizes are those of
- * attention.h.
- * What each is: the contract in ref_<op>.c. */
+/* linear_attention.h: names for the dim[] and operands, by number, of linear attention; the sizes
+ * are those of softmax_attention.h. The contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_LINEAR_ATTENTION_H
 #define FOVEA_SRC_CONTRACTS_LINEAR_ATTENTION_H
 

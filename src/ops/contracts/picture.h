@@ -1,5 +1,5 @@
-/* picture.h: dim[] and operands by number of what reads the frame.
- * What each is: the contract in ref_<op>.c. */
+/* picture.h: names for the dim[] and operands, by number, of ops that read the frame. The contract
+ * in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_PICTURE_H
 #define FOVEA_SRC_CONTRACTS_PICTURE_H
 

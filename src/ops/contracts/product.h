@@ -1,5 +1,5 @@
-/* product.h: dim[] and operands by number of products: GEMM, CONV, MATMUL.
- * What each is: the contract in ref_<op>.c. */
+/* product.h: names for the dim[] and operands, by number, of products: GEMM, CONV, MATMUL. The
+ * contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_PRODUCT_H
 #define FOVEA_SRC_CONTRACTS_PRODUCT_H
 

@@ -1,5 +1,5 @@
-/* sequence.h: dim[] and operands by number of ops that keep a state from one token to the next.
- * What each is: the contract in ref_<op>.c. */
+/* sequence.h: names for the dim[] and operands, by number, of ops that keep a state from one token
+ * to the next. The contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_SEQUENCE_H
 #define FOVEA_SRC_CONTRACTS_SEQUENCE_H
 
@@ -14,7 +14,7 @@ enum {
     FV_SCAN_BETA,
     FV_SCAN_GATE_Q,
     FV_SCAN_GATE_K,
-    FV_SCAN_STATE, /* read and written; the only output besides the last operand */
+    FV_SCAN_STATE, /* read and written; the last operand is the only other output */
     FV_SCAN_OUT
 };
 

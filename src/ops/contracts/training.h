@@ -1,5 +1,5 @@
-/* training.h: numbers of dim[] and operands of gradients and losses; dim[] also has FV_ROW_C. The
- * contract in ref_<op>.c defines each. */
+/* training.h: names for the dim[] and operands, by number, of gradients and losses; dim[] also has
+ * FV_ROW_C. The contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_TRAINING_H
 #define FOVEA_SRC_CONTRACTS_TRAINING_H
 
@@ -16,7 +16,7 @@ enum { FV_GRAD_W_DOUT, FV_GRAD_W_IN, FV_GRAD_W_OUT };
 enum { FV_LN_GRAD_IN, FV_LN_GRAD_WEIGHT, FV_LN_GRAD_DOUT, FV_LN_GRAD_RES, FV_LN_GRAD_OUT };
 enum { FV_LN_GRAD_W_IN, FV_LN_GRAD_W_DOUT, FV_LN_GRAD_W_OUT };
 
-/* DWCONV_GRAD_W, with DWCONV's dim[] of grid.h, and POSEMB_GRAD */
+/* DWCONV_GRAD_W, with DWCONV's dim[] of grid.h; and POSEMB_GRAD */
 enum { FV_DWCONV_TOKENS = 4 };
 enum { FV_DWCONV_GRAD_W_IN, FV_DWCONV_GRAD_W_DOUT, FV_DWCONV_GRAD_W_OUT };
 enum { FV_POSEMB_GRAD_DOUT, FV_POSEMB_GRAD_OUT };
@@ -31,7 +31,8 @@ enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 };
 enum { FV_SEGMENT_LOGITS, FV_SEGMENT_MASK, FV_SEGMENT_WEIGHT, FV_SEGMENT_OUT };
 enum { FV_DEPTH_FOUND, FV_DEPTH_TRUTH, FV_DEPTH_WEIGHT, FV_DEPTH_MEAN, FV_DEPTH_OUT };
 
-/* Gradients of attention. FORWARD is what the forward step has written, DOUT the gradient of it. */
+/* Gradients of attention. FORWARD is the result of the forward step, DOUT the gradient of that
+ * result. */
 enum {
     FV_SOFTMAX_GRAD_Q,
     FV_SOFTMAX_GRAD_K,
@@ -42,9 +43,9 @@ enum {
 };
 /* FOVEATED_GRAD: what FOVEATED read, then */
 enum { FV_FOVEATED_GRAD_FORWARD = FV_FOVEATED_OUT, FV_FOVEATED_GRAD_DOUT, FV_FOVEATED_GRAD_OUT };
-/* LATTN_APPLY_GRAD and LATTN_STATE_GRAD: what LATTN_APPLY read, then */
+/* LATTN_APPLY_GRAD and LATTN_STATE_GRAD: after the operands that LATTN_APPLY reads come */
 enum { FV_QUERY_GRAD_FORWARD = FV_APPLY_OUT, FV_QUERY_GRAD_DOUT, FV_QUERY_GRAD_OUT };
-/* LATTN_REDUCE_GRAD and LATTN_GATE_GRAD: what LATTN_REDUCE read, then */
+/* LATTN_REDUCE_GRAD and LATTN_GATE_GRAD: after the operands that LATTN_REDUCE reads come */
 enum { FV_KEY_GRAD_STATE = FV_REDUCE_PARTIAL, FV_KEY_GRAD_DSTATE, FV_KEY_GRAD_OUT };
 /* LATTN_PARAM_GRAD */
 enum { FV_PARAM_GRAD_COLUMNS = 1, FV_PARAM_GRAD_ROWS = 2, FV_PARAM_GRAD_D = 3 }; /* dim[] */

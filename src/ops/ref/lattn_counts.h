@@ -1,5 +1,6 @@
-/* lattn_counts.h: the numbers that the descriptors of linear attention's operations count with.
- * Their files are compiled once for each mechanism, and once without, for the descriptor. */
+/* lattn_counts.h: counts of terms and FLOPs for the descriptors of linear attention's operations.
+ * Their files are compiled once for each mechanism, and once without a mechanism for the
+ * descriptor. */
 #ifndef FOVEA_SRC_REF_LATTN_COUNTS_H
 #define FOVEA_SRC_REF_LATTN_COUNTS_H
 
@@ -8,7 +9,7 @@
 
 typedef struct fv_lattn_counts {
     double heads, rows, blocks, d, dv;
-    double powers, centred; /* FLOPs more: of features in pairs, of centred values */
+    double powers, centred; /* additional FLOPs: of features in pairs, of centred values */
 } fv_lattn_counts;
 
 static inline fv_lattn_counts fv_lattn_count(const fv_problem *p)
@@ -30,7 +31,7 @@ static inline double fv_lattn_reduce_terms(const fv_problem *p)
     return n.rows + n.blocks * n.d;
 }
 
-/* Gradients of rows: features, and what they are multiplied with. */
+/* Terms of a sum in gradients of rows: over features, or over the values they are multiplied by. */
 static inline double fv_lattn_grad_terms(const fv_problem *p)
 {
     const fv_lattn_counts n = fv_lattn_count(p);
@@ -43,7 +44,7 @@ static inline double fv_lattn_grad_flops(const fv_problem *p)
     return n.heads * n.rows * n.blocks * (2 * n.d * n.dv + 6 * n.d + 2 * n.powers + n.centred);
 }
 
-/* The operands that LATTN_REDUCE and the gradients of keys have, and those of LATTN_APPLY and the
+/* The operands of LATTN_REDUCE and of the gradients of keys; those of LATTN_APPLY and of the
  * gradients of queries. */
 #define FV_LATTN_KEY_OPERANDS                                                                      \
     [FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},                                               \
@@ -61,14 +62,14 @@ static inline double fv_lattn_grad_flops(const fv_problem *p)
     [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},                                          \
     [FV_APPLY_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION}
 
-/* What both gradients of keys read. */
+/* The operands that both gradients of keys read. */
 #define FV_LATTN_KEY_GRAD_OPERANDS                                                                 \
     FV_LATTN_KEY_OPERANDS,                                                                         \
         [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,                         \
                                .state_of = FV_OP_LATTN_REDUCE},                                    \
         [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns}
 
-/* Of the state of all heads. */
+/* Floats of the state of all heads. */
 static inline uint32_t fv_lattn_state_columns(const fv_problem *p)
 {
     const fv_mech_traits *t = fv_mech_table[p->mech];

@@ -1,11 +1,11 @@
-/* ref_adaptive_pool.h: what an output pixel of ADAPTIVE_POOL is the mean of. */
+/* ref_adaptive_pool.h: the area that an output pixel of ADAPTIVE_POOL is the mean of. */
 #ifndef FOVEA_SRC_REF_REF_ADAPTIVE_POOL_H
 #define FOVEA_SRC_REF_REF_ADAPTIVE_POOL_H
 
 #include "ops/contracts/grid.h"
 #include "ops/op.h"
 
-/* Pixels of lines y0 .. y1 - 1 and of columns x0 .. x1 - 1; never none. */
+/* Pixels of lines y0 to y1 - 1 and columns x0 to x1 - 1; at least one. */
 typedef struct fv_pool_area {
     uint32_t y0, y1, x0, x1;
 } fv_pool_area;

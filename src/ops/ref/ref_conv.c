@@ -12,10 +12,10 @@
  *   x = act(x);  x += RES[i][n]
  *
  * over ky, kx < size and c < C, for output pixel (y, x); outside of the grid A is 0. BIAS, the
- * activation and RES as prob.epi asks, of GEMM's epilogue nothing else.
+ * activation and RES are applied as prob.epi asks; the rest of GEMM's epilogue is not supported.
  *
- * With W of I8 and prob.acc I32 pixels of A are rows of bytes as ops/rows_i8.h has them, rows of W
- * are rotated, C channels of a tap by themselves, and quantised as GEMM's; with q and q' the
+ * With W of I8 and prob.acc I32, pixels of A are rows of bytes as defined by ops/rows_i8.h. Rows of
+ * W are rotated, the C channels of each tap separately, and quantised as GEMM's. With q and q' the
  * numbers of a pixel and of a tap of W, s the scale of the pixel and s' that of the row of W
  *
  *   x = s' sum_taps s (float)(sum_c q[c] q'[c])
@@ -42,7 +42,7 @@ static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
     return fv_grid_lines(from, last + p->dim[FV_CONV_SIZE], u[0], u[1]);
 }
 
-/* Channels of a pixel, or bytes of it. */
+/* Channels of a pixel; or its bytes if it is quantised. */
 static uint32_t columns(const fv_problem *p)
 {
     const uint32_t channels = p->dim[FV_CONV_C];
@@ -70,7 +70,7 @@ const fv_op fv_op_conv = {
     .reads = reads,
 };
 
-/* Row n of the weight from k on times the pixel whose channels begin at element `in`. */
+/* Row n of the weight, from k on, times the pixel whose channels begin at element `in`. */
 static double tap(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uint32_t k)
 {
     double sum = 0;
@@ -80,7 +80,7 @@ static double tap(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uin
     return sum;
 }
 
-/* The same for numbers of 8 bits. */
+/* The same for int8. */
 static double tap_of_numbers(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uint32_t k)
 {
     const uint32_t channels = a->prob.dim[FV_CONV_C];

@@ -6,7 +6,7 @@
  *
  *   out[i] = the value of the type nearest to in[i], ties to even
  *
- * What is too large becomes infinite, NaN stays NaN, subnormal values are kept.
+ * Values that are too large become infinite, NaN stays NaN, subnormal values are kept.
  */
 #include "base/half.h"
 #include "ops/contracts/rows.h"

@@ -1,4 +1,5 @@
-/* ref_deform.c: DEFORM: deformable attention: each query takes a few samples of a grid of values.
+/* ref_deform.c: DEFORM: deformable attention: each query is a weighted mean of a few samples of a
+ * grid of values.
  *
  *   dim     rows, d, points, width, height; heads
  *   VALUES  WHOLE, width * height rows, heads * d wide
@@ -6,7 +7,7 @@
  *   OFFSET  ROW, heads * points * 2 wide: x, y of each point
  *   WEIGHT  ROW, heads * points wide
  *   OUT     ROW, heads * d wide; none of the others
- *   f[0]    of an offset, in boxes
+ *   f[0]    unit of an offset, in sides of the box
  *
  * For point p of a head:
  *
@@ -15,7 +16,8 @@
  *         where a coordinate is NaN
  *   out = sum_p e_p v_p / sum_p e_p,   e_p = exp(weight_p - max weight)
  *
- * A value's middle is its place: torch's grid_sample with zeros around and align_corners False.
+ * Coordinates refer to the centres of values: torch's grid_sample with zeros around and
+ * align_corners False.
  */
 #include <math.h>
 
@@ -61,7 +63,7 @@ const fv_op fv_op_deform = {
     .terms = terms,
 };
 
-/* A head of a row: its offsets, weights and result. */
+/* One head of a row, given its offsets and weights. */
 static void attend(const fv_args *a, const float *values, const float *box, const float *offset,
                    const float *weight, float *out)
 {

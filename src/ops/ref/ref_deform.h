@@ -1,24 +1,25 @@
-/* ref_deform.h: where DEFORM samples its grid. */
+/* ref_deform.h: the positions at which DEFORM samples its grid. */
 #ifndef FOVEA_SRC_REF_DEFORM_H
 #define FOVEA_SRC_REF_DEFORM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The four values around a place of the grid, and what each counts. */
+/* The four values around a position of the grid, and their weights. */
 typedef struct fv_deform_corners {
     size_t row[4];
     float part[4];
-    int count; /* of those inside the grid; they come first */
+    int count; /* number of corners inside the grid, which come first */
 } fv_deform_corners;
 
-/* Coordinate `at`, in values, of a grid of `size`: a place next to it, or inside; not NaN. */
+/* Whether coordinate `at`, in values, is inside a grid of `size` values or next to it; false for
+ * NaN. */
 static inline int fv_deform_inside(float at, uint32_t size)
 {
     return at > -1.f && at < (float)size;
 }
 
-/* The place (x, y), in values, of a grid of width x height. */
+/* The corners around position (x, y), in values, of a grid of width x height. */
 static inline fv_deform_corners fv_deform_at(float x, float y, uint32_t width, uint32_t height)
 {
     fv_deform_corners k = {.count = 0};

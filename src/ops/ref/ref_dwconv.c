@@ -5,7 +5,7 @@
  *   W      period x size x size floats, as in torch or as the kernel packs them
  *   BIAS   period floats, or NULL
  *   RES    ROW, C wide, or NULL; may be OUT            GATE  ROW, C wide, or NULL; may be OUT
- *   OUT    ROW, C wide; not IN. BF16 by prob.out: neither RES nor GATE
+ *   OUT    ROW, C wide; not IN. If prob.out is BF16, it cannot be RES or GATE
  *   u[0]   grid width
  *   u[1]   period: channel c has filter and bias c % period. C: one each; dv: heads share them
  *   window 0, or the capacity of IN in grid rows: grid row y, counted through all grids, begins at
@@ -40,7 +40,8 @@ static uint32_t line(const fv_problem *p, const uint32_t *u)
     return u[0];
 }
 
-/* Of the first row's grid from its line on, of the last row's to its line. */
+/* Rows of IN from the first line that row r.first needs to the last that row r.end - 1 needs, each
+ * in the grid of its row. */
 static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
 {
     const uint32_t height = p->dim[FV_DWCONV_HEIGHT], radius = p->dim[FV_DWCONV_SIZE] / 2;

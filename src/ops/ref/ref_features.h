@@ -1,13 +1,13 @@
-/* ref_features.h: feature maps as functions, for kernels that are not compiled per mechanism: a
- * scan maps a chunk of rows at a time, so that one indirect call costs nothing. */
+/* ref_features.h: feature maps as functions, for kernels that are not compiled per mechanism. A
+ * scan maps a chunk of rows at a time, so the cost of an indirect call does not matter. */
 #ifndef FOVEA_SRC_OPS_REF_FEATURES_H
 #define FOVEA_SRC_OPS_REF_FEATURES_H
 
 #include "ops/op.h"
 
-/* phi of `rows` rows of one head: block b of row r goes to out + r ldo + b d. Reads d floats per
- * row of x, writes FV_BLOCKS * d; not in place. For mechanisms without learned vectors and without
- * statistics over all heads; exp saturates at e^88 instead of shifting. */
+/* Computes phi of `rows` rows of one head: block b of row r is stored at out + r ldo + b d. Reads d
+ * floats per row of x, writes FV_BLOCKS * d; not in place. For mechanisms without learned vectors
+ * and without statistics over all heads. exp saturates at e^88 instead of being shifted. */
 typedef void fv_features_fn(float *out, size_t ldo, const float *x, size_t ldx, size_t rows,
                             size_t d, int query);
 
@@ -16,10 +16,11 @@ typedef void fv_features_fn(float *out, size_t ldo, const float *x, size_t ldx, 
 #include "mech/mech.inc"
 #undef FV_MECH
 
-/* By mechanism; NULL where it has learned vectors. */
+/* Indexed by mechanism; NULL if it has learned vectors. */
 extern fv_features_fn *const fv_features_ref[FV_MECH_COUNT];
 
-/* The lines of such a table, for FV_MECH of mech.inc: functions fv_features_<mechanism>_<which>. */
+/* The lines of a table of such functions, for FV_MECH of mech.inc:
+ * fv_features_<mechanism>_<which>. */
 #define FV_FEATURES(NAME, name, learned, which) FV_FEATURES_##learned(NAME, name, which)
 #define FV_FEATURES_0(NAME, name, which) [FV_MECH_##NAME] = fv_features_##name##_##which,
 #define FV_FEATURES_1(NAME, name, which)

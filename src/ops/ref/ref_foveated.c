@@ -1,5 +1,5 @@
-/* ref_foveated.c: FOVEATED: softmax attention over the tokens near a query and means of cells of
- * those further away: ops/foveated.h.
+/* ref_foveated.c: FOVEATED: softmax attention over the tokens near a query, and over means of
+ * cells of tokens further away: ops/foveated.h.
  *
  *   dim     rows (= queries of the step, of as many tokens), d, dv, tokens; heads; width, height of
  *           the grid, margin
@@ -15,10 +15,9 @@
  * over the keys j that query i sees, tokens (n_j = 1) and cells of n_j tokens. The first
  * tokens - width * height rows are a prefix: they see all tokens, and all see them.
  *
- * Precision and types are those of SOFTMAX, with prob.acc I32 also the keys: K is what KEYS_I8 has
- * written of tokens and cells, V and the cells are absent, and any FV_SOFTMAX_BLOCK keys of a query
- * may share a scale. A query's result does not depend on how rows and heads
- * are split into calls.
+ * Precision and types are those of SOFTMAX. With prob.acc I32, K is the result of KEYS_I8 for
+ * tokens and cells, V and the cells are absent, and any FV_SOFTMAX_BLOCK keys of a query may share
+ * a scale. A query's result does not depend on how rows and heads are split into calls.
  */
 #include "ops/foveated.h"
 
@@ -65,14 +64,14 @@ const fv_op fv_op_foveated = {
     .block_lines = FV_FOVEA_BLOCK,
 };
 
-/* A query of a head, and what it has gathered: statistics, and sums of values. */
+/* A query of a head, and its sums so far: softmax statistics, and weighted values. */
 typedef struct gathered {
     float max, weights, *sum, *query;
     fv_keys_i8 l;
-    const char *whole; /* the head's keys, where they are of 8 bits; else NULL */
+    const char *whole; /* the head's keys if they are int8; else NULL */
 } gathered;
 
-/* Key `row` of tokens or cells, channel i; and its value. */
+/* Channel i of the key, or of the value, of row `row` of the tokens or cells. */
 static float key_at(const gathered *g, const fv_args *a, const fv_call *c, size_t row, size_t head,
                     bool cell, size_t i)
 {

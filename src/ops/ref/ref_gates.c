@@ -1,13 +1,13 @@
-/* ref_gates.c: GATES: logits of every token over the heads become gates: softmax of each row,
- * times what a row adds up to.
+/* ref_gates.c: GATES: makes gates of the logits that every token has for the heads: the softmax
+ * of each row, times f[0], which a row of gates then sums to.
  *
  *   dim  rows, heads
  *   IN   ROW, heads wide        OUT  ROW, heads wide; may be IN
  *
  *   p[h] = exp(x[h] - max_h x[h]);   out[h] = p[h] / sum_h p[h] * f[0]
  *
- * f[0] = 1 is SLA's own form. With f[0] = heads gates are 1 where logits are alike, so that they
- * change nothing until they have learned to.
+ * f[0] = 1 is the form of the SLA paper. With f[0] = heads, gates are 1 if logits are equal, so
+ * that untrained gates change nothing.
  *
  * A NaN makes its own row NaN and no other. A row's result does not depend on the rows it is
  * computed with.

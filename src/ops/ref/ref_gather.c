@@ -1,11 +1,12 @@
-/* ref_gather.c: GATHER: rows of a finished tensor in another order, side by side.
+/* ref_gather.c: GATHER: rows of a finished tensor in another order; `parts` of them make one output
+ * row.
  *
  *   dim    rows, C (of one part), parts
  *   IN     WHOLE, C wide
  *   RES    ROW, parts * C wide; absent: none
  *   OUT    ROW, parts * C wide; may be RES
- *   table  uint32: rows * parts numbers of rows of IN, those of one output row next to each other;
- *          FV_GATHER_NONE stands for a row of zeros
+ *   table  uint32: rows * parts row numbers of IN, those of one output row next to each other;
+ *          FV_GATHER_NONE means a row of zeros
  *
  *   out_i = [in_t(i, 0), in_t(i, 1), ..] + res_i,  t(i, p) = table[i * parts + p]
  *

@@ -14,15 +14,15 @@
  *
  *   x = sum_k A[i][k] W[n][k];  x += BIAS[n];  x = act(x);  x *= SCALE[n];  x += RES[i][n]
  *
- * each term only where prob.epi asks for it; operands it does not ask for are not read. SWIGLU
+ * each term only if prob.epi asks for it; the operands of other terms are not read. SWIGLU
  * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 replaces
  * the activation.
  *
  * A and OUT are F32 or BF16, by prob.in and prob.out. W is float32 or, by prob.weight, of 16 bits:
- * packing rounds to the nearest even, and the rounded value is what counts. With W of I8 and
- * prob.acc F32 packing quantises each row, with a scale of its own, as src/ops/quantise.h has it
- * for weights that are only stored so; what counts is the float (float)q * scale. Everything else,
- * the sums too, is float32; but with float16 weights and prob.acc F16
+ * packing rounds to the nearest even, and W then means the rounded value. With W of I8 and prob.acc
+ * F32, packing quantises each row with its own scale, as src/ops/quantise.h defines for weights
+ * that are only stored so; W then means the float (float)q * scale. Everything else, sums too, is
+ * float32. There are two exceptions. With float16 weights and prob.acc F16
  *
  *   A may be rounded to float16, each row scaled by a power of two before, and so each row of W;
  *   products may be summed in float16 over a few steps of k, 4 on processors and 16 on other
@@ -31,16 +31,16 @@
  * and with bfloat16 weights, A of F32 and prob.acc BF16 each A[i][k] may be rounded to bfloat16, to
  * the nearest even.
  *
- * Sums in float16 overflow nowhere. With d the largest |A| of the row it adds to the error of the
- * sum over k
+ * Sums in float16 do not overflow. With d the largest |A| of the row, they add to the error of the
+ * sum over k at most
  *
  *   2^-9 sum_k |A[i][k] W[n][k]| + 2^-22 d sum_k (1 + |W[n][k]|)
  *
- * where the second term is what float16 underflows. The first is the most that 4 steps can add;
- * those of 16 stay within it unless nearly all of their roundings go the same way.
+ * where the second term is the underflow of float16. The first is the maximum for 4 steps; 16 steps
+ * stay within it unless nearly all of their rounding errors have the same sign.
  *
- * With W of I8 and prob.acc I32 rows of A and of W are rotated and quantised as
- * src/ops/quantise.h has it, to the bit; with q and q' the numbers and s, s' the scales of both
+ * With W of I8 and prob.acc I32, rows of A and of W are rotated and quantised bit for bit as
+ * src/ops/quantise.h defines. With q, q' the numbers and s, s' the scales of the two rows
  *
  *   x = (float)(sum_k q[k] q'[k]) (s s')
  *
@@ -85,7 +85,7 @@ static double product(const fv_args *a, const fv_call *c, const void *in, uint32
     return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
 }
 
-/* The epilogue of column n, whose sums are x and, with SWIGLU, `gate`. */
+/* Applies the epilogue to column n of row r; the sums are x and, with SWIGLU, `gate`. */
 static void finish(const fv_args *a, const fv_call *c, size_t r, uint32_t n, double x, double gate)
 {
     const uint32_t epi = a->prob.epi;
@@ -127,7 +127,7 @@ void fv_ref_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, cons
                          src[side * slab + i]);
 }
 
-/* Kernel and hooks of one type of weights; CONV's reference packs as GEMM's. */
+/* Kernel and hooks for one type of weights. CONV's reference packs its weight as GEMM's does. */
 #define OF_TYPE(TYPE, type)                                                                        \
     static bool applies_##type(const fv_problem *p)                                                \
     {                                                                                              \
@@ -148,7 +148,7 @@ OF_TYPE(FV_F32, f32)
 OF_TYPE(FV_F16, f16)
 OF_TYPE(FV_BF16, bf16)
 
-/* ---- whole numbers: rows of the weight with K numbers each, then a scale for each row ---- */
+/* ---- int8: the weight's rows of K numbers, then one scale per row ---- */
 
 static size_t weight_rows(const fv_problem *p)
 {
@@ -206,14 +206,14 @@ static bool applies_i8(const fv_problem *p)
     return p->weight == FV_I8 && p->acc == FV_I32;
 }
 
-/* A row of floats, and its numbers. */
+/* Scratch for a row of floats and its int8 numbers. */
 static size_t scratch_i8(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;
     return (sizeof(float) + 1) * fv_round_up(p->dim[FV_GEMM_K], 4);
 }
 
-/* The numbers of a row, of the scale s, times row n of the weight, with its bias. */
+/* The product of a quantised row, with scale s, and row n of the weight, plus the bias. */
 static double product_i8(const fv_args *a, const fv_call *c, const int8_t *q, float s, uint32_t n)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];

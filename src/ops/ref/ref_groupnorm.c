@@ -1,5 +1,5 @@
-/* ref_groupnorm.c: GROUPNORM: every channel normalised to zero mean and unit variance of its group,
- * scaled, shifted, activated.
+/* ref_groupnorm.c: GROUPNORM: every channel is normalised by the mean and variance of its group,
+ * then scaled, shifted and activated.
  *
  *   dim     rows, C;  prob.in, prob.out: types of IN and OUT, F32 or BF16
  *   IN      ROW, C wide           OUT  ROW, C wide; may be IN where the types are the same

@@ -1,5 +1,5 @@
-/* ref_groupnorm_merge.c: GROUPNORM_MERGE: merges the partials of all reduction groups, and the
- * channels of every group of channels.
+/* ref_groupnorm_merge.c: GROUPNORM_MERGE: merges the partials of all reduction groups, then the
+ * channels of each channel group, to the group's mean and variance.
  *
  *   dim      1, C, partials, groups: group g has the channels [g C / groups, (g + 1) C / groups)
  *   PARTIAL  partials x 3 C, packed, as ref_groupnorm_reduce.c leaves them; one may have no rows

@@ -14,8 +14,8 @@
  *   variance (1 - f) + v f + (m - mean)^2 f (1 - f)   is the variance of both
  *   mean + (m - mean) f                               is their mean
  *
- * No term is negative, and no square of a mean is taken from another: a mean that is far from 0
- * costs the variance no digits. Kernels sum differences from one of the rows before they merge.
+ * No term is negative, and no squares of means are subtracted, so a mean far from 0 costs the
+ * variance no digits. Before merging, kernels sum differences from one of the call's rows.
  */
 #include "base/half.h"
 #include "ops/contracts/rows.h"

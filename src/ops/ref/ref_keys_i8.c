@@ -1,9 +1,9 @@
-/* ref_keys_i8.c: KEYS_I8: keys and values of softmax attention as whole numbers of 8 bits.
+/* ref_keys_i8.c: KEYS_I8: quantises keys and values of softmax attention to int8.
  *
  *   dim     rows (= heads), d, dv, keys, cells
  *   K       WHOLE, keys x (rows * d)       V       WHOLE, keys x (rows * dv)
  *   CELL_K, CELL_V                         WHOLE, the same for the cells; absent: there are none
- *   OUT     ROW, bytes: head i as ops/keys_i8.h has it
+ *   OUT     ROW, bytes: head i in the layout of ops/keys_i8.h
  *   type    of K, V and the cells, each: F32 or BF16
  *
  * Every kernel computes the same bytes: the mean of a channel is the float32 sum over the keys in
@@ -41,7 +41,7 @@ const fv_op fv_op_keys_i8 = {
     .most_rows = 1,
 };
 
-/* Channel i of key or value j of a head, `wide` channels of it. */
+/* Channel i of key or value j of a head that is `wide` channels wide. */
 static float at(const fv_args *a, const fv_call *c, const ref_rows *r, size_t j, size_t i,
                 size_t head, size_t wide)
 {

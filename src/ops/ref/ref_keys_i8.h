@@ -1,4 +1,4 @@
-/* ref_keys_i8.h: a head's keys and values of 8 bits as floats. */
+/* ref_keys_i8.h: reads a head's keys and values of int8 as floats, and writes them. */
 #ifndef FOVEA_SRC_OPS_REF_KEYS_I8_H
 #define FOVEA_SRC_OPS_REF_KEYS_I8_H
 
@@ -13,8 +13,7 @@ typedef struct ref_rows {
     size_t first, n;   /* n: tokens */
 } ref_rows;
 
-/* Writes the keys and the values of a head as l says. `scratch` is a buffer of max(2 d, n) floats.
- */
+/* Writes the keys and values of a head in layout l. `scratch` is a buffer of max(2 d, n) floats. */
 void fv_ref_keys_i8_write(char *out, const fv_keys_i8 *l, const fv_args *a, const fv_call *c,
                           ref_rows keys, ref_rows values, size_t head, float *scratch);
 size_t fv_ref_keys_i8_scratch(const fv_keys_i8 *l);
@@ -34,13 +33,13 @@ static inline float ref_value_i8(const char *row, const fv_keys_i8 *l, size_t j,
 }
 
 /* Keys and values of a head as SOFTMAX and WSOFTMAX read them: operands of floats, of which key 0
- * is row `first`, or numbers of 8 bits. */
+ * is row `first`, or int8 numbers. */
 typedef struct ref_pairs {
     const fv_args *a;
     const fv_call *c;
     size_t first, head;
     fv_keys_i8 l;
-    const char *whole; /* the head's row of numbers; NULL: they are floats */
+    const char *whole; /* the head's row of int8 keys and values; NULL: they are floats */
 } ref_pairs;
 
 static inline float ref_pairs_key(const ref_pairs *s, size_t j, size_t i)

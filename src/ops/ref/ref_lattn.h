@@ -1,5 +1,5 @@
-/* ref_lattn.h: what the references of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY share: the features
- * of a row and the merging of two states. */
+/* ref_lattn.h: what the references of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY share: computing
+ * the features of a row, and merging two states. */
 #ifndef FOVEA_SRC_REF_REF_LATTN_H
 #define FOVEA_SRC_REF_REF_LATTN_H
 
@@ -13,34 +13,35 @@
 #include "ops/mech_traits.h"
 #include "ops/ref/ref_rope.h"
 
-/* One row of q or k and what belongs to it. */
+/* One row of q or k of a head, and the other data that its features depend on. */
 typedef struct ref_row {
     const void *x; /* all heads */
     enum fv_type type;
     uint32_t heads, d, head;
-    const float *param; /* as learned, FV_PARAMS rows of heads * d */
+    const float *param; /* the learned vectors: FV_PARAMS rows of heads * d */
     float alpha;
-    const float *shift; /* of the head's channels, NULL: none; its factor is -1 for a query */
+    const float *shift; /* of the head's channels, NULL: none; added for a query, subtracted for
+                           a key */
     float gate;
     ref_turn turn; /* cos NULL: no rotation */
 } ref_row;
 
-/* The factor of a row's gate. */
+/* The gate of row r and head h. */
 static inline float ref_gate_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h)
 {
     const float *gate = c->p[FV_REDUCE_GATE];
     return a->prob.flags & FV_FLAG_GATED ? gate[r * a->ld[FV_REDUCE_GATE] + h] : 1.f;
 }
 
-/* Row r of the call, head h, without its gate. K and what belongs to it are the same operands of
- * LATTN_REDUCE as Q and what belongs to it of LATTN_APPLY. */
+/* Row r of the call and head h, without its gate. For K in LATTN_REDUCE and Q in LATTN_APPLY, the
+ * operands that belong to the row have the same numbers. */
 static inline ref_row ref_row_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h,
                                  float alpha, const float *shift)
 {
     _Static_assert((int)FV_REDUCE_K == (int)FV_APPLY_Q &&
                        (int)FV_REDUCE_PARAM == (int)FV_APPLY_PARAM &&
                        (int)FV_REDUCE_GATE == (int)FV_APPLY_GATE,
-                   "they and what is between them have the same numbers");
+                   "the operands from the first to the last of these have the same numbers");
     const enum fv_type type = a->type[FV_REDUCE_K];
     ref_row row = {.x = fv_element(c->p[FV_REDUCE_K], type, r * a->ld[FV_REDUCE_K]),
                    .type = type,
@@ -74,7 +75,7 @@ static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uin
     return r;
 }
 
-/* The finished statistics of the row. */
+/* The row's statistics, completed for use by the feature map. */
 static inline fv_row ref_statistics(const ref_row *s, int query)
 {
     fv_row done = {.shift = 0.f, .alpha = s->alpha};
@@ -86,7 +87,8 @@ static inline fv_row ref_statistics(const ref_row *s, int query)
         return done;
     for (int t = 0; t < count; t++) {
         const bool max = FV_STAT_MAX >> t & 1;
-        double sum = max ? -INFINITY : 0.; /* of many equal terms too: float would drift */
+        double sum = max ? -INFINITY : 0.; /* in double, because a float sum of many equal terms
+                                              would drift */
         for (uint32_t h = h0; h < h1; h++) {
             for (uint32_t i = 0; i < s->d; i++) {
                 fv_row r = ref_channel(s, query, h, i);
@@ -104,7 +106,7 @@ static inline fv_row ref_statistics(const ref_row *s, int query)
     return done;
 }
 
-/* Features of the row's head times its gate, FV_BLOCKS * d. */
+/* The features of the row's head times its gate: FV_BLOCKS * d floats. */
 static inline void ref_features(float *out, const ref_row *s, int query)
 {
     const fv_row done = ref_statistics(s, query);
@@ -126,8 +128,8 @@ static inline void ref_rotate(float *f, const ref_row *s)
         ref_turn_pairs(f + b * s->d, f + b * s->d, &s->turn, s->d);
 }
 
-/* Merges the state `p` of one head into `s`. CENTRED, with n and n' tokens and v' the
- * mean of the values in p:
+/* Merges the state `p` of one head into `s`. With CENTRED, where s has n tokens, p has n', and v
+ * and v' are the means of their values:
  *
  *   S += S' + u^T (v' - v),  u = (n w' - n' w) / (n + n');   v += n' / (n + n') (v' - v) */
 static inline void ref_fold(float *s, const float *p, const fv_lattn_state *at, size_t width,

@@ -1,4 +1,5 @@
-/* ref_lattn_apply.c: LATTN_APPLY: queries read the state of linear attention.
+/* ref_lattn_apply.c: LATTN_APPLY: computes the output of linear attention for queries, from the
+ * state.
  *
  *   dim    rows, d, dv; heads; mech
  *   Q      ROW, heads * d wide        OUT  ROW, heads * dv wide; not Q. Each F32 or BF16
@@ -14,9 +15,9 @@
  *   FV_FLAG_UNNORMALISED:                                     out_i = o, for uncentred values
  *
  * The formulas of o and z with several blocks and streams, and of norm, are in mech/mech.h. eps is
- * FLT_MIN at least: a row whose weights are all 0 gives 0. Stream 1 takes the second half of the
- * value channels. FV_WANT_SHIFT: q + shift - max instead of q, max over the row's channels, and eps
- * by e^-max: numerator and denominator change by the same factor.
+ * at least FLT_MIN, so a row whose weights are all 0 gives 0. Stream 1 takes the second half of the
+ * value channels. FV_WANT_SHIFT: q + shift - max replaces q, with max over the row's channels, and
+ * eps is multiplied by e^-max: numerator and denominator change by the same factor.
  *
  * With prob.acc BF16 features and f0 S may be rounded to bfloat16 before they are multiplied to o;
  * features, z, w and all sums are float32.
@@ -54,7 +55,7 @@ const fv_op fv_op_lattn_apply = {
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
 
-/* Factors of o per stream, and of vmean. */
+/* The factors of each stream's o, and of vmean, in the output. */
 typedef struct weights {
     float scale[FV_STREAMS], mean;
 } weights;

@@ -5,8 +5,8 @@
  *   STATE    one state of the same layout: what LATTN_REDUCE would make of all rows
  *   col0, cols  heads
  *
- * Groups are taken in their order. S, m and w are added: with FV_WANT_CENTRED S about the mean of
- * all values, with FV_WANT_SHIFT S and m for the largest shift.
+ * Groups are merged in order. S, m and w are added. With FV_WANT_CENTRED, S is first converted to
+ * the mean of all values; with FV_WANT_SHIFT, S and m to the largest shift.
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"

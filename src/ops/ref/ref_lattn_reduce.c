@@ -6,9 +6,11 @@
  *   COS, SIN tables as ROPE has them, u[0] included: pairs (2j, 2j + 1) of all heads are rotated by
  *            them, each block on its own. FV_FLAG_ROPE
  *   GATE     ROW, heads wide, factors of the features. FV_FLAG_GATED
- *   PARTIAL  the reduction group's own partial: of every head what fv_lattn_layout (mech_traits.h)
- * says f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys f[1]
- * the mechanism's constant col0, cols  heads
+ *   PARTIAL  the reduction group's own partial: for every head the layout of fv_lattn_layout
+ *            (mech_traits.h)
+ *   f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys
+ *   f[1]     the mechanism's constant
+ *   col0, cols  heads
  *
  *   m += f0 sum_j phi(k_j);   S += f0 sum_j R phi(k_j)^T v_j       over the call's rows j
  *
@@ -16,16 +18,17 @@
  * number is `count`); w as m, with R. FV_WANT_SHIFT: k_j - shift instead of k_j, shift being the
  * largest k_j so far of the channel; with FV_FLAG_UNNORMALISED it is 0.
  *
- * Where prob.in is F16 products may be of sums of two float16 numbers, after a scaling of channels
- * by powers of two: 2^-37 of a channel's largest feature, whatever the block, may be missing from
- * each of its features.
+ * If prob.in is F16, kernels may represent each operand of a product as a sum of two float16
+ * numbers, after scaling channels by powers of two. A feature may then lose up to 2^-37 of the
+ * largest feature of its channel, in any block.
  *
  * With prob.acc BF16 features and values, centred or not, may be rounded to bfloat16 before they
  * are multiplied; features, m, w, vmean and all sums are float32.
  *
- * With c->first the state is stored, not added to, and not read. Float32: a call sums its rows on
- * their own, and adds them once to the state; m, whose terms all have one sign, in blocks of rows,
- * because a chain of equal terms drifts. The order of additions depends on the rows of a call only.
+ * With c->first the state is stored without being read, else it is added to. In float32, a call
+ * sums its rows first, and adds the sum to the state once. m is summed in blocks of rows: its terms
+ * all have one sign, and a long chain of such terms drifts. The order of additions depends only on
+ * the rows of a call.
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
@@ -57,7 +60,7 @@ const fv_op fv_op_lattn_reduce = {
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
 
-/* Rows of a block of m's sum. */
+/* Rows of a block in the sum m. */
 enum { BLOCK = 64 };
 
 typedef struct layout {
@@ -73,8 +76,8 @@ static layout lay_out(const fv_problem *p)
     return l;
 }
 
-/* A first pass over the rows: mean of the values, maximum of the keys, where the mechanism needs
- * them. */
+/* A first pass over the rows, for mechanisms that need it: mean of the values, maximum of the
+ * keys. */
 static void find_shift(float *state, const layout *l, const fv_args *a, const fv_call *c,
                        uint32_t head)
 {
@@ -134,7 +137,7 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
                     sum[l.state.w + i] += f[i];
             }
         }
-        /* S, m and w are sums as yet. */
+        /* Until here S, m and w are sums; they become means. */
         for (size_t i = 0; i < (FV_WANTS & FV_WANT_CENTRED ? l.state.vmean : l.state.count); i++)
             sum[i] *= a->f[0];
         if (c->first)

@@ -1,4 +1,5 @@
-/* ref_layernorm.c: LAYERNORM: every row normalised to zero mean and unit variance, scaled, shifted.
+/* ref_layernorm.c: LAYERNORM: every row is normalised to zero mean and unit variance, then scaled
+ * and shifted.
  *
  *   dim     rows, C;  prob.in, prob.out: types of IN and OUT, F32 or BF16
  *   IN      ROW, C wide       OUT  ROW, C wide; may be IN

@@ -1,4 +1,4 @@
-/* ref_lerp.c: LERP: finished rows resized along the token axis.
+/* ref_lerp.c: LERP: resizes a finished tensor along the token axis by linear interpolation.
  *
  *   dim    rows, C, from
  *   IN     WHOLE, from rows, C wide        OUT  ROW, C wide; not IN

@@ -9,8 +9,8 @@
  *
  *   s_j = f0 q.k_j;   m = max_j s_j;   l = sum_j exp(s_j - m);   acc = sum_j exp(s_j - m) v_j
  *
- * over the call's rows when c->first (PARTIAL is then not read), else over these and the rows that
- * PARTIAL stands for: raising m by x scales l and acc by exp(-x).
+ * over the call's rows if c->first (PARTIAL is then not read), else over these and the rows that
+ * PARTIAL already has: if m increases by x, l and acc are scaled by exp(-x).
  */
 #include <math.h>
 

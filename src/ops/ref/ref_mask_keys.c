@@ -1,13 +1,13 @@
-/* ref_mask_keys.c: MASK_KEYS: what SOFTMAX adds to scores so that a query sees of the last keys
- * only those inside its mask.
+/* ref_mask_keys.c: MASK_KEYS: makes numbers that SOFTMAX adds to scores, so that a query sees only
+ * those of the last keys that are inside its mask.
  *
  *   dim   rows (queries), C (keys with a mask), before (keys without, which come first); heads
- *   IN    ROW, C wide: a number for each of these keys
+ *   IN    ROW, C wide: for each key with a mask, a number that is > 0 if the query sees it
  *   OUT   ROW, heads * (before + C + 1) wide: SOFTMAX's REL_POS, for keys in one column
  *
  *   out[h][j]          = 0,                                    j < before
  *   out[h][before + j] = 0 where in[j] > 0, else FV_MASK_HIDDEN
- *   out[h][before + C] = 0, of the column
+ *   out[h][before + C] = 0, for the only column
  */
 #include "ops/contracts/softmax_attention.h"
 #include "ops/ref/ref_kernels.h"

@@ -2,10 +2,11 @@
  *
  *   dim    rows (tokens, prefix included), 3 * P * P, P (pixels of a patch's side), stride (pixels
  *          from patch to patch), pixels that are missing at the left, picture width, picture
- * height, pixels that are missing above IN     at its base. Pixels of u8 or float32, ld in
- * elements: R,G,B interleaved, or B,G,R (FV_FLAG_BGR), or one channel that stands for all three
- * (FV_FLAG_GRAY); or luma and chroma of u8 (FV_FLAG_NV12, FV_FLAG_YUYV), which become R, G, B bytes
- * as yuv.h says. FV_FLAG_PLANAR: three float planes R, G, B, normalised already, ld in floats
+ *          height, pixels that are missing above
+ *   IN     at its base. Pixels of u8 or float32, ld in elements: R,G,B interleaved, or B,G,R
+ *          (FV_FLAG_BGR), or one channel that is used for all three (FV_FLAG_GRAY); or luma and
+ *          chroma of u8 (FV_FLAG_NV12, FV_FLAG_YUYV), which become R, G, B bytes, see yuv.h.
+ *          FV_FLAG_PLANAR: three float planes R, G, B, already normalised, ld in floats
  *   CHROMA NV12: u8, at its base, ld in bytes; else absent
  *   OUT    ROW, float: [channel][py][px], channels in R,G,B order
  *   u      prefix, patches per grid row; PLANAR: floats from plane to plane; NV12, YUYV:
@@ -79,7 +80,7 @@ void fv_k_patch_f32_ref(const fv_args *a, const fv_call *c)
             memset(out, 0, dim[FV_ROW_C] * sizeof *out);
             continue;
         }
-        /* Counted from pad_x pixels to the left of the picture and pad_y above it. */
+        /* Both count from pad_x pixels left of the picture and pad_y pixels above it. */
         const size_t y0 = (size_t)((token - prefix) / grid) * dim[FV_PATCH_STRIDE];
         const size_t x0 = (size_t)((token - prefix) % grid) * dim[FV_PATCH_STRIDE];
         for (uint32_t ch = 0; ch < 3; ch++)

@@ -1,9 +1,9 @@
-/* ref_pick.c: PICK: rows of a finished tensor by computed numbers.
+/* ref_pick.c: PICK: takes rows of a finished tensor, whose numbers are computed.
  *
  *   dim    rows, C, from
  *   IN     WHOLE, from rows, C wide, or a weight
- *   INDEX  ROW, 1 wide: numbers of rows of IN as floats; absent: those of the output, which has at
- *          most `from` rows
+ *   INDEX  ROW, 1 wide: row numbers of IN, as floats; absent: the output rows' own numbers, at most
+ *          `from` of them
  *   OUT    ROW, C wide; none of the others
  *
  *   out_i = in[index_i]; zeros where index_i is not a row of IN: -1, NaN

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The row of `in` that goes to row i of the output, whose number is `index[0]`, or i without one;
- * NULL: zeros. */
+/* The row of `in` that becomes row i of the output: number index[0], or i if `index` is NULL.
+ * Returns NULL for a row of zeros. */
 static inline const float *fv_pick_row(const float *in, size_t ld, uint32_t from,
                                        const float *index, uint32_t i)
 {

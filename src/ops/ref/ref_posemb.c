@@ -2,7 +2,7 @@
  *
  *   dim     rows (tokens, prefix included), C
  *   IN      ROW: embedded patches
- *   PREFIX  prefix x C, packed: what the prefix rows become; absent: what they are in IN
+ *   PREFIX  prefix x C, packed: the prefix rows of the result; absent: they are copied from IN
  *   TABLE   native patches x C, packed, u[2] patches to a table row; or a row per patch of the
  *           grid; float32 or, by prob.weight, 16 bits; absent: positions are not added
  *   OUT     ROW; may be IN

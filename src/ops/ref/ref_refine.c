@@ -1,7 +1,7 @@
-/* ref_refine.c: REFINE: boxes moved by shares of their sides, and scaled.
+/* ref_refine.c: REFINE: moves boxes by fractions of their sides, and scales them.
  *
  *   dim    rows, C = 4
- *   BOX, DELTA  ROW, 4 wide: of a box cx, cy, w, h
+ *   BOX, DELTA  ROW, 4 wide: cx, cy, w, h of a box, and their changes
  *   OUT    ROW, 4 wide; may be BOX or DELTA
  *
  *   out = (cx + dx w, cy + dy h, w exp(dw), h exp(dh))

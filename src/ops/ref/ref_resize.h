@@ -1,4 +1,4 @@
-/* ref_resize.h: an output of a pass of a picture's resize, tap by tap. */
+/* ref_resize.h: sums one output of a pass of a picture's resize, tap by tap. */
 #ifndef FOVEA_SRC_OPS_REF_RESIZE_H
 #define FOVEA_SRC_OPS_REF_RESIZE_H
 
@@ -17,7 +17,7 @@ static inline fv_resize_sum fv_resize_begin(const fv_resize_table *t)
     return (fv_resize_sum){.whole = t->bits ? 1 << (t->bits - 1) : 0};
 }
 
-/* Adds tap k of position o, whose input is `value`. */
+/* Adds tap k of position o; `value` is the tap's input. */
 static inline void fv_resize_add(fv_resize_sum *sum, const fv_resize_table *t, size_t o, uint32_t k,
                                  float value)
 {
@@ -27,7 +27,7 @@ static inline void fv_resize_add(fv_resize_sum *sum, const fv_resize_table *t, s
         sum->real = fmaf(value, t->real[o * t->taps + k], sum->real);
 }
 
-/* Leaves it as element `at` of out. */
+/* Rounds the sum and stores it as element `at` of out. */
 static inline void fv_resize_put(void *out, size_t at, const fv_resize_sum *sum,
                                  const fv_resize_table *t)
 {

@@ -8,13 +8,13 @@
  *   OUT    ROW: width * channels of u8 or float32; u8 from u8 only
  *   u[0]   first row of IN that is read: output row y comes from input row y + u[0]
  *   u[3]   NV12 and YUYV: fovea_yuv_matrix
- *   table  const fv_resize_table of `width` positions: whole numbers where OUT is u8, else floats
+ *   table  const fv_resize_table of `width` positions: integers if OUT is u8, else floats
  *
  *   out[y][o][c] = sum_{t < count[o]} in[y + u0][start[o] + t][c] * weight[o * taps + t]
  *
- * With floats, for which bytes of IN are multiplied by table->scale first, the result is the sum.
- * With whole numbers it is clip8((sum + (1 << (bits - 1))) >> bits), bit for bit the result of the
- * libraries whose weights these are; the sum fits 32 bits. A position with no taps is black.
+ * If OUT is float, bytes of IN are multiplied by table->scale first, and the result is the sum. If
+ * it is u8, the result is clip8((sum + (1 << (bits - 1))) >> bits), bit for bit that of the library
+ * whose weights they are; the sum fits 32 bits. A position with no taps is black.
  */
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* ref_rmsnorm.c: RMSNORM: every group of d channels divided by its root mean square, scaled, gated.
+/* ref_rmsnorm.c: RMSNORM: every group of d channels is divided by its root mean square, then scaled
+ * and gated.
  *
  *   dim        rows, C, d, which divides C;  heads: C / d
  *   prob.in, prob.out  types of IN and OUT, F32 or BF16
@@ -7,7 +8,7 @@
  *   GATE       ROW, C wide, F32 or BF16, or NULL; not OUT
  *   HEAD_GATE  ROW, heads wide, float32, or NULL
  *   f[0]       eps
- *   flags      FV_FLAG_SILU: the gate is silu of what is given
+ *   flags      FV_FLAG_SILU: silu of GATE is used
  *
  *           group 0   group 1
  *   row i  | x x x x | x x x x | ..    y[h d + c] = x[h d + c] / sqrt(sum(x^2) / d + eps) weight[c]
@@ -40,7 +41,7 @@ const fv_op fv_op_rmsnorm = {
     .terms = terms,
 };
 
-/* The factor of channel i of row r of the call. */
+/* The product of the gates for channel i of row r of the call. */
 static float gate_at(const fv_args *a, const fv_call *c, size_t r, size_t i)
 {
     float gate = 1.f;
@@ -57,7 +58,7 @@ static float gate_at(const fv_args *a, const fv_call *c, size_t r, size_t i)
     return gate;
 }
 
-/* The group from channel `first` on. */
+/* Normalises the group that begins at channel `first`. */
 static void normalise(const fv_args *a, const fv_call *c, size_t r, size_t first)
 {
     const size_t d = a->prob.dim[FV_RMS_D], in = r * a->ld[FV_RMS_IN] + first;

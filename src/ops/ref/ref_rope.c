@@ -1,4 +1,4 @@
-/* ref_rope.c: ROPE: every head's channel pairs rotated by the token's angles.
+/* ref_rope.c: ROPE: rotates every head's channel pairs by the token's angles.
  *
  *   dim       rows, heads * d, d; heads
  *   IN        ROW, heads * d wide        OUT  ROW, heads * d wide; may be IN

@@ -1,15 +1,15 @@
 /* ref_rope.h: the rotation of one token by tables, which ROPE and linear attention share.
  *
- * With the width of the grid the tables are (positions, d/2): channels below d/2 take the row of
- * the token's grid row, the others that of its grid column; d is then a multiple of 4. Without (0)
- * they have a row of d per token. */
+ * If the width of the grid is given, the tables are (positions, d/2): channels below d/2 use the
+ * table's row for the token's grid row, the others that for its grid column; d is then a multiple
+ * of 4. If it is 0, the tables have a row of d per token. */
 #ifndef FOVEA_SRC_REF_REF_ROPE_H
 #define FOVEA_SRC_REF_REF_ROPE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one token: channels below `split`, and those from there on. */
+/* The table entries for one token: for channels below `split`, and for the others. */
 typedef struct ref_turn {
     const float *cos[2], *sin[2];
     uint32_t split;
@@ -36,7 +36,7 @@ static inline void ref_turn_pairs(float *out, const float *in, const ref_turn *t
     }
 }
 
-/* The transpose: turns gradients of `out` into those of `in`. */
+/* The transpose of the rotation: makes gradients of `in` from those of `out`. */
 static inline void ref_turn_pairs_back(float *out, const float *in, const ref_turn *t, uint32_t d)
 {
     for (uint32_t i = 0; i + 1 < d; i += 2) {

@@ -3,7 +3,7 @@
  *   dim    rows, C
  *   IN     ROW, C wide        OUT  ROW, 1 wide
  *
- *   out = max_c in[c]; NaN is passed over: -infinity where there is nothing else
+ *   out = max_c in[c]; NaN is skipped; -infinity if there is no other number
  */
 #include <math.h>
 

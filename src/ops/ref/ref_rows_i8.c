@@ -2,7 +2,7 @@
  *
  *   dim    rows, C
  *   IN     ROW, C wide: F32 or BF16
- *   OUT    ROW, bytes, as ops/rows_i8.h has them
+ *   OUT    ROW, bytes in the layout of ops/rows_i8.h
  *
  * Every kernel computes the same bytes, by ops/quantise.h. A row with an infinity or NaN has zeros
  * and the scale NaN.

@@ -58,13 +58,13 @@ static size_t width_of(const fv_problem *p)
     return (size_t)fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D];
 }
 
-/* Counted as chunks of 64 tokens with whole score matrices: half of each product is wasted. A
- * recurrent scan counts what updating and reading the state costs. */
+/* FLOPs of a chunkwise scan: chunks of 64 tokens with full score matrices, of which half is wasted.
+ * For a recurrent scan, those of updating and reading the state. */
 static double flops(const fv_problem *p)
 {
     const double w = (double)width_of(p), dv = p->dim[FV_ATTN_DV], rows = p->dim[FV_DIM_ROWS];
     const double c = rows < 64 ? rows : 64;
-    if (p->flags & FV_FLAG_RECURRENT) /* what centring costs is left out */
+    if (p->flags & FV_FLAG_RECURRENT) /* the FLOPs of centring are left out */
         return rows * p->heads * (5 + 2 * !!(p->flags & FV_FLAG_DELTA)) * w * dv;
     if (p->flags & FV_FLAG_DELTA)
         return rows * p->heads * (c * (6 * w + 4 * dv) + 6 * w * dv + c * c / 3);
@@ -109,7 +109,7 @@ static float scalar(const fv_args *a, const fv_call *c, int operand, size_t r, s
     return ((const float *)c->p[operand])[r * a->ld[operand] + column];
 }
 
-/* phi of x, normalised if need be, times factor. */
+/* phi of x, L2-normalised if the flag asks for it, times `factor`. */
 static void map(float *out, const fv_args *a, const float *x, size_t width, int query, float factor)
 {
     fv_features_ref[a->prob.mech](out, width, x, a->prob.dim[FV_ATTN_D], 1, a->prob.dim[FV_ATTN_D],
@@ -124,8 +124,8 @@ static void map(float *out, const fv_args *a, const float *x, size_t width, int 
         out[i] *= factor;
 }
 
-/* The decay of key channel i. In double: a factor so near to 1 that float would round it the same
- * way at every token, as RetNet's slowest, must not drift. */
+/* The decay of key channel i, in double: a factor close to 1, as RetNet's slowest, would be rounded
+ * in float in the same direction at every token, and the state would drift. */
 static double decay(const fv_args *a, const fv_call *c, size_t r, size_t head, size_t width,
                     size_t i)
 {
@@ -134,7 +134,7 @@ static double decay(const fv_args *a, const fv_call *c, size_t r, size_t head, s
     return a->prob.flags & FV_FLAG_DECAY ? exp(scalar(a, c, FV_SCAN_DECAY, r, head)) : 1.;
 }
 
-/* u in place of v: the error of what the state returns for k. */
+/* Subtracts from u what the state returns for k, as the delta rule does. */
 static void correct(float *u, const float *k, const float *state, size_t width, size_t dv,
                     float beta)
 {
@@ -146,7 +146,7 @@ static void correct(float *u, const float *k, const float *state, size_t width, 
     }
 }
 
-/* A head's parts of the state. */
+/* The parts of one head's state. */
 typedef struct memory {
     float *s, *z, *mean, *count;
 } memory;
@@ -159,7 +159,7 @@ static memory memory_of(const fv_args *a, const fv_call *c, size_t head)
                     mean + heads * dv + head};
 }
 
-/* A token's features and values. */
+/* The features and values of one token. */
 typedef struct features {
     float *q, *k, *v;
     float gate_q, gate_k;
@@ -191,7 +191,8 @@ static features take(const fv_args *a, const fv_call *c, size_t r, size_t head)
     return f;
 }
 
-/* x becomes what it differs by from its mean of `count` values, before (it comes in) or after. */
+/* Subtracts from x the running mean of `count` values: the mean before x is added to it, or
+ * `after`. */
 static void centre(float *x, float *mean, size_t n, double count, bool after)
 {
     for (size_t i = 0; i < n; i++) {

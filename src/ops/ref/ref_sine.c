@@ -1,4 +1,4 @@
-/* ref_sine.c: SINE: sines of coordinates at several rates, which tell a network a position.
+/* ref_sine.c: SINE: sines of coordinates at several rates, as an encoding of positions.
  *
  *   dim    rows, C, parts
  *   IN     ROW, parts wide            PHASE  C floats, in revolutions

@@ -21,14 +21,16 @@
  * of keys: no kernel holds a row of scores. A query's result does not depend on how rows and heads
  * are split into calls.
  *
- * With prob.acc I32, which CAUSAL excludes, K is what KEYS_I8 has written, WHOLE, and V is absent:
+ * With prob.acc I32, which is not possible with CAUSAL, K is the result of KEYS_I8, WHOLE, and V is
+ * absent:
  *
  *   s_j = f0 q_i.k_j, k_j: its numbers times key_scale;   v_j: its numbers times value_scale
  *
  * Kernels quantise q_i of a head as ops/quantise.h says, before f0 and without a rotation. They may
  * round p_j of each FV_SOFTMAX_BLOCK keys to multiples of a 255th of the largest of these, but not
- * in the sum of p_j, and compute p_j itself to 2^-9. What is NaN or infinite in Q makes that query
- * and head NaN, in scales of KEYS_I8 all that they scale.
+ * in the sum of p_j, and compute p_j itself to 2^-9. A NaN or infinity in Q
+ * makes the result of that query and head NaN; in a scale of KEYS_I8, all results that depend on
+ * it.
  */
 #include <math.h>
 
@@ -68,7 +70,8 @@ static ref_pairs pairs_of(const fv_args *a, const fv_call *c, size_t head)
     return s;
 }
 
-/* Row r of a call; `scratch` is a buffer for a head's outputs and a query. */
+/* Computes the attention of row r of a call; `scratch` is a buffer for a head's outputs and a
+ * query. */
 static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, size_t keys,
                    float *scratch)
 {

@@ -91,8 +91,8 @@ void fv_cache_remember(const fv_args *a, const fv_call *c, const fv_cache *s, si
     }
 }
 
-/* Adds key k and value v to the mean of a query, whose weights sum to weights[1] with the largest
- * score weights[0]. */
+/* Adds key k and value v to the running mean of a query. weights[0] is its largest score so far,
+ * weights[1] the sum of its weights relative to that. */
 static void see(const fv_args *a, const float *q, const float *k, const float *v, float *mean,
                 float weights[2])
 {

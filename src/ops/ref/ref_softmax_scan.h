@@ -1,4 +1,4 @@
-/* ref_softmax_scan.h: the cache of SOFTMAX_SCAN as a call of the CPU finds and leaves it. */
+/* ref_softmax_scan.h: the cache of SOFTMAX_SCAN, before and after a call on the CPU. */
 #ifndef FOVEA_SRC_OPS_REF_SOFTMAX_SCAN_H
 #define FOVEA_SRC_OPS_REF_SOFTMAX_SCAN_H
 
@@ -6,7 +6,7 @@
 
 typedef struct fv_cache {
     size_t position;   /* of the call's first row */
-    size_t held, kept; /* tokens that the cache holds; tokens of the call that it takes */
+    size_t held, kept; /* tokens that the cache holds; tokens of the call that it will hold */
     size_t window;     /* 0: none */
     size_t group;      /* heads of a kv head */
     float *k, *v;      /* kv head 0's */

@@ -1,4 +1,4 @@
-/* ref_topk.c: TOPK: which rows have the largest numbers.
+/* ref_topk.c: TOPK: finds the rows with the largest numbers.
  *
  *   dim    rows (chosen), from
  *   IN     WHOLE, from rows, 1 wide       OUT  ROW, 1 wide
@@ -6,11 +6,10 @@
  *   u[1]   1: table has their rows; 0: there is no table, and all `from` rows are candidates
  *   table  uint32: rows, ascending
  *
- *   out_i = the row of the candidate that i others come before, as a float; -1 where i is not less
- *   than their number
+ *   out_i = the row of candidate i in the order below, as a float; -1 if there is no candidate i
  *
- * Of two candidates the one with the larger number comes first, the one of the lower row where
- * these are equal, and those that are NaN come last. Rows are below 2^24, which a float holds.
+ * Candidates are in descending order of their numbers; equal ones in the order of their rows; NaN
+ * last. Rows are below 2^24, which a float can represent.
  */
 #include "ops/ref/ref_topk.h"
 #include "ops/contracts/rows.h"
@@ -29,7 +28,8 @@ const fv_op fv_op_topk = {
     .flops = flops,
 };
 
-/* Each row that is chosen is the first of those after the one before. */
+/* Finds one row after the other: each is the first, in this order, that comes after the previous
+ * one. */
 void fv_k_topk_f32_ref(const fv_args *a, const fv_call *c)
 {
     const float *in = c->p[FV_TOPK_IN];

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether number x of row i comes before y of row k: the larger one, NaN last, then by row. */
+/* Whether number x of row i precedes y of row k: the larger number first, NaN last, equal ones by
+ * row. */
 static inline bool fv_topk_before(float x, uint32_t i, float y, uint32_t k)
 {
     const bool nan = x != x, other = y != y;

@@ -1,4 +1,4 @@
-/* ref_upsample.c: UPSAMPLE: a finished grid of tokens in another size, larger or smaller.
+/* ref_upsample.c: UPSAMPLE: resizes a finished grid of tokens to a larger or smaller one.
  *
  *   dim    rows (= H * W), C
  *   IN     WHOLE: h x w pixels of C channels, row by row, no prefix
@@ -17,7 +17,8 @@
  *   NEAREST          the whole part of Y h / H, s = 0
  *
  * These are torch's rules for interpolate, in its modes "bilinear", with align_corners False and
- * True, and "nearest". Coordinates are exact. Nothing is smoothed where the grid becomes smaller.
+ * True, and "nearest". Coordinates are exact. There is no antialiasing when the grid becomes
+ * smaller.
  */
 #include "base/half.h"
 #include "ops/contracts/grid.h"

@@ -9,10 +9,11 @@
  *   flags  FV_FLAG_UNNORMALISED
  *   col0, cols  heads
  *
- * Window w consists of rows w T .. w T + T - 1. Its queries get what LATTN_APPLY makes of the state
- * that LATTN_REDUCE makes of its keys, in one call with f[0] = 1 / T: these two are its reference.
+ * Window w consists of rows w T .. w T + T - 1. Its result is that of LATTN_REDUCE on its keys, in
+ * one call with f[0] = 1 / T, followed by LATTN_APPLY on its queries. The reference calls these
+ * two.
  *
- * prob.acc BF16 permits what it does there.
+ * prob.acc BF16 permits the same rounding as in these two.
  *
  * A row's result does not depend on how windows and heads are split into calls.
  */

@@ -1,4 +1,4 @@
-/* ref_wlattn.h: a window of WLATTN as calls of LATTN_REDUCE and LATTN_APPLY. */
+/* ref_wlattn.h: computes a window of WLATTN by calls of LATTN_REDUCE and LATTN_APPLY. */
 #ifndef FOVEA_SRC_REF_REF_WLATTN_H
 #define FOVEA_SRC_REF_REF_WLATTN_H
 
@@ -41,7 +41,7 @@ static inline void *fv_wlattn_row(const fv_args *a, const fv_call *c, int i, siz
     return fv_element(c->p[i], a->type[i], row * a->ld[i]);
 }
 
-/* The keys of the window that begins at row `row` of the call, into the state of all heads. */
+/* The call of LATTN_REDUCE that sums the keys of the window beginning at row `row` into `state`. */
 static inline fv_call fv_wlattn_reduce(const fv_args *a, const fv_call *c, size_t row, float *state,
                                        void *scratch)
 {

@@ -56,7 +56,7 @@ static fv_keys_i8 layout(const fv_problem *p)
     return fv_keys_i8_of(p->dim[FV_ATTN_KEYS], p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV]);
 }
 
-/* The score of query r of the window, whose channels are `query`, and key j. */
+/* The score of query r of the window, whose channels are `query`, for key j. */
 static float score(const ref_pairs *w, const float *query, size_t r, size_t j)
 {
     const fv_args *a = w->a;
@@ -78,7 +78,8 @@ static float score(const ref_pairs *w, const float *query, size_t r, size_t j)
     return s;
 }
 
-/* Query r of the window. `scratch` is a buffer for its channels, its scores and its output. */
+/* Computes the attention of query r of the window. `scratch` is a buffer for its channels, scores
+ * and output. */
 static void attend(const ref_pairs *w, size_t r, float *scratch)
 {
     const fv_args *a = w->a;
