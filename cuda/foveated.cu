@@ -1,8 +1,9 @@
-/* foveated.cu: FOVEATED attention on tensor cores, as softmax_tiles.cuh has it: a work-group has
- * the 64 queries of a block, or of the prefix, and walks over tokens, then over cells. What the
- * keys of a tile are is listed two tiles ahead, since the next one is being copied.
+/* foveated.cu: FOVEATED attention on tensor cores with the tiles of softmax_tiles.cuh. A work-group
+ * has the 64 queries of a block, or of the prefix, and goes through the tokens, then through the
+ * cells. The keys of a tile are listed two tiles in advance, since those of the next one are being
+ * copied.
  *
- * Macros of the host side: FV_WIDE3, FV_WIDE4 of cells.
+ * Macros defined by the host: FV_WIDE3, FV_WIDE4 of cells.
  */
 #include "cuda/fragments.cuh"
 #include "gpu/kernels/foveated_common.cl"
@@ -10,7 +11,7 @@
 
 #include "cuda/softmax_tiles.cuh"
 
-enum { SLOTS = 3 }; /* the tile that is attended to, and two ahead */
+enum { SLOTS = 3 }; /* lists of keys: of the current tile, and of the next two */
 
 typedef struct fv_lists {
     seen levels[FV_FOVEA_LEVELS + 1];
@@ -18,7 +19,7 @@ typedef struct fv_lists {
     float bias[SLOTS][KEYS];
 } fv_lists;
 
-/* Starts to copy keys and values of a tile to their stage, from operands K and V. */
+/* Starts to copy a tile's keys and values, from operands K and V, to their stage. */
 #define STAGE(K, V)                                                                                \
     do {                                                                                           \
         fv_stage<FV_D, WORDS, false, FV_WIDE##K>(to, FV_AT(K, 0) + head * FV_D, at##K.y, t.n,      \
@@ -38,7 +39,7 @@ inline void fv_stage_tile(OPERANDS, fv_words *to, const uint *rows_of, tile t)
     fv_cp_commit();
 }
 
-/* S of Q K^T; -INFINITY after the tile's keys. */
+/* Computes S from Q K^T; -INFINITY beyond the tile's keys. */
 inline void fv_add_bias(OPERANDS, fv_scores score[MS], const float *bias, uint n_keys, uint lane)
 {
     EACH_SCORE(m, n, i) {

@@ -1,5 +1,6 @@
-/* fragments.cuh: what programs for tensor cores share: numbers by 16 bytes, as they go through
- * shared memory, and floats as sums of what tensor cores multiply. */
+/* fragments.cuh: code that programs for tensor cores share: numbers in units of 16 bytes, in which
+ * they are moved through shared memory, and floats as sums of numbers that tensor cores
+ * multiply. */
 
 /* Bytes that one instruction moves: 4, 8 or 16. */
 template <int BYTES> struct __align__(BYTES) fv_bytes
@@ -8,9 +9,9 @@ template <int BYTES> struct __align__(BYTES) fv_bytes
 };
 typedef fv_bytes<16> fv_words;
 
-/* ---- numbers of a cell C of storage: float, half, or ushort for bfloat16 ---- */
+/* ---- numbers of a storage type C: float, half, or ushort for bfloat16 ---- */
 
-/* How many there are in fv_words. */
+/* How many numbers there are in fv_words. */
 #define FV_PER_WORDS(C) ((int)(16 / sizeof(C)))
 
 template <class C> struct fv_narrow; /* cells of 16 bits */
@@ -44,7 +45,7 @@ template <class C> inline float fv_number(const uint *words, int i)
         return fv_narrow<C>::from((ushort)(words[i / 2] >> 16 * (i % 2)));
 }
 
-/* BYTES of numbers as cells C, rounded to the nearest. */
+/* Rounds numbers to the nearest of storage type C; returns BYTES of them. */
 template <class C, int BYTES> inline fv_bytes<BYTES> fv_bytes_of(const float *x)
 {
     fv_bytes<BYTES> out;
@@ -89,12 +90,12 @@ template <class A> struct fv_same<A, A> {
     static constexpr bool value = true;
 };
 
-/* ---- rows in global memory: `left` numbers of them from p on are there ---- */
+/* ---- rows in global memory: `left` numbers from p on exist ---- */
 
-/* What N numbers are moved by. */
+/* How many bytes N numbers are moved by at a time. */
 #define FV_MOVE(C, N) (N * sizeof(C) < 16 ? (int)(N * sizeof(C)) : 16)
 
-/* N numbers; zeros past the end. WIDE: rows begin at multiples of 16 bytes. */
+/* Loads N numbers, with zeros past the end. WIDE: rows begin at multiples of 16 bytes. */
 template <int N, bool WIDE, class C> inline void fv_load_row(float *x, const C *p, int left)
 {
     const int bytes = FV_MOVE(C, N), n = bytes / (int)sizeof(C);
@@ -141,7 +142,7 @@ template <class D, bool WIDE, class C> inline fv_words fv_fetch(const C *from, i
     return fv_bytes_of<D, 16>(x);
 }
 
-/* The same to shared memory: asynchronously where the cells are D already and rows begin at
+/* Copies numbers to shared memory. Asynchronously if they have the type D already and rows begin at
  * multiples of BYTES (4, 8 or 16), else through registers. */
 template <class D, int BYTES, class C> inline void fv_copy_by(fv_words *to, const C *from, int left)
 {
@@ -183,9 +184,9 @@ inline float fv_quad_max(float x)
 
 /* ---- floats as sums ---- */
 
-/* x = high + low with a relative error of 2^-23; each has the 11 bits of significand that tensor
- * cores read of a float. Where `high` would be infinite it is 0 and `low` is x: no infinity is
- * subtracted from another. */
+/* Splits x into high + low with a relative error of 2^-23. Each has the 11 bits of significand that
+ * tensor cores read of a float. If `high` would be infinite, it is 0 and `low` is x, so that
+ * infinities are never subtracted from each other. */
 inline void fv_split(float x, uint &high, uint &low)
 {
     high = (fv_bits_of(x) + 0x1000u) & 0xffffe000u;
@@ -193,8 +194,8 @@ inline void fv_split(float x, uint &high, uint &low)
     low = fv_bits_of(x - fv_float_of(high)) & 0xffffe000u;
 }
 
-/* Four numbers of cells C in two parts, or in one: numbers of 16 bits are exact in one, floats are
- * rounded. */
+/* Four numbers of type C as two parts or as one. Numbers of 16 bits are exact in one part; floats
+ * are rounded. */
 struct fv_parts {
     uint high[4], low[4];
 };

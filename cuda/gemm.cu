@@ -1,5 +1,5 @@
-/* gemm.cu: rows times a packed weight on tensor cores: GEMM, and CONV as the same over windows that
- * are never written down. src/ops/ref/ref_gemm.c and ref_conv.c say what is computed.
+/* gemm.cu: products of rows and a packed weight on tensor cores: GEMM, and CONV as products of
+ * windows, which are read in place. src/ops/ref/ref_gemm.c and ref_conv.c define the results.
  *
  * A work-group of four warps computes FV_BM x FV_BN results, a quarter each. Blocks of 32 steps of
  * k go through shared memory, FV_STAGES of them at a time:
@@ -24,10 +24,10 @@
  *
  * Where A and W are both of float16 or of bfloat16, they are multiplied as they are (FV_MATH).
  * Products of int8 have blocks of 64 steps, of as many bytes as 32 of 16 bits: A is the output of
- * `quantise` in the scratch, and W ends with a scale for each packed column.
- * Anything else is split into sums of tf32 numbers, FV_A_PARTS and FV_W_PARTS of each; the product
- * of two low parts is left out. Tensor cores cut sums off where others round: those of parts have
- * 16 steps at most, and are added up outside.
+ * `quantise` in the scratch, and W ends with a scale for each packed column. Anything else is split
+ * into sums of tf32 numbers, FV_A_PARTS and FV_W_PARTS of each; the product of two low parts is
+ * left out. Tensor cores cut sums off where others round: those of parts have 16 steps at most, and
+ * are added up outside.
  *
  * Macros of the host side: those above; FV_CONV 1 for windows; FV_A_BYTES by which rows of A can be
  * moved, 16 of a window only where each tap can; FV_WIDE<n> 1 where those of operand n can by 16.
@@ -41,7 +41,8 @@
 #define MATH_I8 3
 
 #define STEPS (FV_MATH == MATH_I8 ? 64 : 32) /* of k in a block */
-#define BAND 8 /* rows of tiles that are computed together: they find columns in the cache */
+/* Rows of tiles that are computed together, so that they find columns in the cache. */
+#define BAND 8
 #define WARP_ROWS (FV_BM / 2)
 #define WARP_COLS (FV_BN / 2)
 #define MS (WARP_ROWS / 16) /* tiles of a warp */
@@ -57,7 +58,7 @@ typedef float fv_factor; /* of A, in shared memory */
 typedef fv_weight fv_factor;
 #endif
 
-/* Sixteens of bytes of a block: of a row of A, of a tile of W, of all. */
+/* 16-byte units in a block: of a row of A, of a tile of W, of everything. */
 #define A_WORDS (STEPS / FV_PER_WORDS(fv_factor))
 #define W_WORDS (8 * STEPS / FV_PER_WORDS(fv_weight))
 #define BLOCK_WORDS (FV_BM * A_WORDS + FV_BN / 8 * W_WORDS)
@@ -75,7 +76,7 @@ typedef const fv_factor *fv_row;
 #define FV_COPY(to, row, k) fv_cp_async16(to, (row) + (k))
 #elif FV_CONV
 struct fv_row {
-    int y, x; /* of the window's first pixel */
+    int y, x; /* position of the window's first pixel */
 };
 #define FV_ROW(r) fv_row_of(row0 + (r), dim, u)
 inline fv_row fv_row_of(uint pixel, uint8 dim, uint4 u)
@@ -83,7 +84,7 @@ inline fv_row fv_row_of(uint pixel, uint8 dim, uint4 u)
     return {(int)(pixel / u.s2 * dim.s4) - (int)dim.s5, (int)(pixel % u.s2 * dim.s4) - (int)dim.s5};
 }
 
-/* Step k; NULL: there is a zero. */
+/* Where step k of a row is; NULL: it is zero. */
 inline fv_source fv_step(fv_source in, uint ld, fv_row row, uint k, uint8 dim, uint4 u)
 {
     const uint tap = k / dim.s6;
@@ -92,7 +93,7 @@ inline fv_source fv_step(fv_source in, uint ld, fv_row row, uint k, uint8 dim, u
     return inside ? in + ((size_t)y * u.s0 + x) * ld + k % dim.s6 : 0;
 }
 
-/* Steps from k on to shared memory. */
+/* Copies steps from k on to shared memory. */
 #define FV_COPY(to, row, k) fv_copy_window(to, base0 + at0.x, at0.y, row, k, dim, u)
 inline void fv_copy_window(fv_words *to, fv_source in, uint ld, fv_row row, uint k, uint8 dim,
                            uint4 u)
@@ -153,7 +154,7 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
 }
 #else
 
-/* Four of a thread's eight steps: the first ones or the others. */
+/* Loads four of a thread's eight steps: the first four or the others. */
 inline fv_parts fv_columns(const fv_words *w, uint lane, int half_)
 {
     const bool wide = sizeof(fv_weight) == 4;
@@ -203,11 +204,12 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
 
 /* ---- epilogue ---- */
 
-#define OUTS (FV_PAIRS ? 4 : 8) /* columns that eight packed ones become */
+#define OUTS (FV_PAIRS ? 4 : 8) /* output columns that result from eight packed ones */
 #define EACH_OUT(i) _Pragma("unroll") for (int i = 0; i < OUTS; i++)
 #define FV_TAKE(o, x, p, n) fv_load_row<OUTS, FV_WIDE##o>(x, (p) + (n), (int)dim.s1 - (int)(n))
 
-/* Row r of the call, columns from n on. x: their sums; gate: the other factor's, of SWIGLU. */
+/* Runs the epilogue for row r of the call, columns from n on. x: their sums; gate: sums of the gate
+ * columns, with SWIGLU. */
 #define FV_FINISH(x, gate, r, n)                                                                   \
     do {                                                                                           \
         float some_[OUTS];                                                                         \
@@ -236,7 +238,7 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
         fv_give<OUTS, FV_WIDE5>(FV_AT(5, r) + (n), x, (int)dim.s1 - (int)(n));                     \
     } while (0)
 
-/* The number that the sum of row r and packed column `col` stands for. */
+/* Converts the sum of row r and packed column `col` to a float. */
 #if FV_MATH == MATH_I8
 #define FV_REAL(sum, r, col)                                                                       \
     ((r) < rows && (col) < columns ? (float)(sum) * (FV_ROW_SCALES[r] * scales[col]) : 0.f)
@@ -246,7 +248,8 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
 
 /* ---- a tile ---- */
 
-/* Which one this work-group has: down the rows of a band, then its next column. */
+/* The tile of this work-group. Tiles are counted down the rows of a band, then along its
+ * columns. */
 inline uint2 fv_tile(uint down, uint across)
 {
     const uint number = get_group_id(0) + get_group_id(1) * down;
@@ -263,15 +266,15 @@ kernel void product(FV_ARGS)
     const uint2 tile = fv_tile((rows + FV_BM - 1) / FV_BM, (columns + FV_BN - 1) / FV_BN);
     const uint row = tile.x * FV_BM, col = tile.y * FV_BN;
 
-    /* What this thread copies of A: a sixteen of bytes of every PASS-th row, of odd rows of floats
-     * to the place of its neighbour. */
+    /* The part of A that this thread copies: a 16-byte unit of every PASS-th row. In odd rows of
+     * floats, neighbouring units are swapped. */
     const uint PASS = FV_GROUP / A_WORDS, from = me / A_WORDS, sixteen = me % A_WORDS;
     const uint to = from * A_WORDS + (FV_MATH == MATH_TF32 ? sixteen ^ from % 2 : sixteen);
     fv_row run[FV_BM / PASS];
 #pragma unroll
     for (uint i = 0; i < FV_BM / PASS; i++)
         run[i] = FV_ROW(min(row + from + i * PASS, rows - 1));
-    /* And of W, that is of panels of 32 columns. */
+    /* The part of W that it copies, from panels of 32 columns. */
     const uint blocks = (dim.s2 + STEPS - 1) / STEPS, panels = (columns + 31) / 32;
     const fv_words *weight = (const fv_words *)(base1 + at1.x);
 #if FV_MATH == MATH_I8

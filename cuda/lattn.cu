@@ -1,16 +1,18 @@
 /* lattn.cu: linear attention on tensor cores, bound by memory: keys, values, queries and results go
  * through the device once. The host compiles one kernel at a time: FV_LATTN_REDUCE or
- * FV_LATTN_APPLY; states are merged by lattn.cl. Features and norms are a mechanism's, as there; of
- * mechanisms with shifts, or with statistics of all heads, lattn.cl has the kernels.
+ * FV_LATTN_APPLY; states are merged by lattn.cl. Features and norms are those of a mechanism, as in
+ * lattn.cl. Mechanisms with shifts, or with statistics over all heads, only have the kernels of
+ * lattn.cl.
  *
  * Thread (g, t) of a warp is lane 4 g + t. The order of rows, channels and columns inside a
- * fragment is free, as long as both operands have the same: each thread takes contiguous numbers,
- * computes the features of a channel once, and has them where the products need them.
+ * fragment is free, as long as both operands have the same. So each thread reads contiguous
+ * numbers, computes the features of a channel once, and has them in the registers that products
+ * need.
  *
- * Tensor cores multiply 11 digits. Features, which have 24, become sums of two numbers, high + low,
- * and so does what they are multiplied with unless it was stored in 16 bits. Where products are of
- * float16, powers of two keep all of it in range: of a channel in REDUCE, of a channel of the state
- * and of a row of queries in APPLY.
+ * Tensor cores multiply numbers of 11 bits. Features, which have 24 bits, are split into sums of
+ * two numbers, high + low. So are the numbers that they are multiplied by, unless they were stored
+ * in 16 bits. With products of float16, scales that are powers of two keep all numbers in range:
+ * one per channel in REDUCE; in APPLY one per channel of the state and one per row of queries.
  *
  *   FV_WIDE<n>  1 where a head's part of every row of operand n can be moved by 16 bytes
  *   FV_TILE, FV_STAGES  REDUCE: rows that are copied at a time, and how many such tiles are pending
@@ -21,10 +23,10 @@
 #include "cuda/row_statistics.cuh"
 
 #define WARPS (FV_GROUP / 32)
-#define COLUMNS 64 /* of the values, at a time */
+#define COLUMNS 64 /* value columns that are processed at a time */
 #define SLICES ((FV_DV + COLUMNS - 1) / COLUMNS)
 
-/* Cosine and sine of the rotation that belongs to channels c and c + 1 of a token. */
+/* Cosine and sine of the rotation of channels c and c + 1 of a token. */
 typedef struct turning {
     float cosine[2], sine[2];
 } turning;
@@ -48,8 +50,8 @@ inline void turn(float &x, float &y, const turning &by)
     y = y * by.cosine[1] + before * by.sine[1];
 }
 
-/* The power of two that scales `most` to [2^13, 2^14), as far as a float can hold it and its
- * inverse. */
+/* The power of two that scales `most` to [2^13, 2^14), if a float can represent it and its inverse;
+ * else the nearest one that it can. */
 inline float fitting(float most, float &inverse)
 {
     const int exponent = clamp(267 - (int)(fv_bits_of(most) >> 23 & 255u), 1, 253);
@@ -57,13 +59,14 @@ inline float fitting(float most, float &inverse)
     return fv_float_of((uint)exponent << 23);
 }
 
-/* 1 / x of a power of two from 2^-126 to 2^126. */
+/* 1 / x for a power of two from 2^-126 to 2^126. */
 inline float inverse_of(float x)
 {
     return fv_float_of((254u << 23) - fv_bits_of(x));
 }
 
-/* x and y as two pairs of float16, high + low: to 2^-22 of them, or 2^-25 where they are small. */
+/* Splits x and y into two pairs of float16, high + low. The relative error is 2^-22; the absolute
+ * error is 2^-25 for small numbers. */
 inline void in_halves(float x, float y, uint &high, uint &low)
 {
     high = fv_half2_bits(x, y);
@@ -75,24 +78,25 @@ inline void in_halves(float x, float y, uint &high, uint &low)
 
 #ifdef FV_LATTN_REDUCE
 
-/* A warp computes the products of 32 features and 64 columns. SPREAD warps share the rows, and
- * split the features; DOWN such groups have different rows. */
+/* A warp computes the products of 32 features and 64 columns. SPREAD warps have the same rows and
+ * different features; DOWN such groups have different rows. */
 #define MINE (4 / FV_BLOCKS)   /* channels of a thread */
 #define CHANNELS_OF (8 * MINE) /* of a warp */
 #define ACROSS ((FV_D + CHANNELS_OF - 1) / CHANNELS_OF)
 #define SPREAD (ACROSS > 2 ? WARPS : ACROSS)
 #define DOWN (WARPS / SPREAD)
 #define STEPS (FV_TILE / 16)
-/* Warps with the same rows split the sums of values, where all have as many features. */
+/* How many warps with the same rows divide the sums of values among them; one if they do not all
+ * have the same number of features. */
 #define SHARING (ACROSS == SPREAD ? SPREAD : 1)
-/* Slices whose fold into a state reads what other slices of it write come one after the other. */
+/* Slices are processed in order if merging one into a state reads what other slices write. */
 #define SERIAL CENTRED
 
 typedef FV_CELL(0) key;
 typedef FV_CELL(1) value;
 #define HALVES (sizeof(value) == 2 && fv_same<value, half>::value)
 
-/* Pitch of rows in shared memory: four consecutive rows are in different banks. */
+/* Stride of rows in shared memory, in bytes: four consecutive rows are in different banks. */
 #define PITCH(bytes) (((bytes) + 127) / 128 * 128 + 32)
 #define KEYS (ACROSS * CHANNELS_OF)
 #define KEY_PITCH PITCH(KEYS * sizeof(key))
@@ -102,7 +106,7 @@ typedef FV_CELL(1) value;
 #define RESULT_WORDS ((FV_BLOCKS * KEYS * RESULT_PITCH + 3) / 4)
 #define ROOM_WORDS (FV_STAGES * STAGE_WORDS > RESULT_WORDS ? FV_STAGES * STAGE_WORDS : RESULT_WORDS)
 
-/* A row of a tile, if it exists: zeros after `left` numbers, or all zeros. */
+/* Copies a row of a tile, if it exists: followed by zeros after `left` numbers, or all zeros. */
 template <int N, bool WIDE, class C>
 inline void copy_row(uchar *to, const C *from, bool there, int left, uint first, uint step)
 {
@@ -113,7 +117,7 @@ inline void copy_row(uchar *to, const C *from, bool there, int left, uint first,
     }
 }
 
-/* Numbers `first` to `first` + N of a row in shared memory. */
+/* Loads numbers [first, first + N) of a row in shared memory. */
 template <int N, class C> inline void row_numbers(float *x, const uchar *row, uint first)
 {
     const int bytes = FV_MOVE(C, N), n = bytes / (int)sizeof(C);
@@ -124,21 +128,22 @@ template <int N, class C> inline void row_numbers(float *x, const uchar *row, ui
     }
 }
 
-/* Whether a channel's two features, of which one is 0, are kept as one number: the first block's
- * less the second's. */
+/* Whether a channel's two features, one of which is always 0, are kept as one number: the first
+ * block's minus the second's. */
 #define SIGNED (FV_POLARISED && HALVES && !TURNED && !GATED)
-#define KEPT (SIGNED ? 2 : 4) /* numbers of a thread and row */
+#define KEPT (SIGNED ? 2 : 4) /* numbers per thread and row */
 
-/* What a thread has of the keys' features: of 4 features the rows t, t + 4, t + 8, t + 12 of a
- * step. Feature i is block i / MINE of channel i % MINE. SIGNED has number i of channel i. */
+/* A thread's part of the keys' features: 4 features of rows t, t + 4, t + 8 and t + 12 of a step.
+ * Feature i is block i / MINE of channel i % MINE. With SIGNED, number i is that of channel i. */
 typedef struct features {
     float x[4][4];
 } features;
 
-/* Of a thread: [m][n][i] is of feature 2 m + i / 2 and of its 16 columns number 8 (i % 2) + n. */
+/* A thread's sums: [m][n][i] is for feature 2 m + i / 2 and number 8 (i % 2) + n of its 16
+ * columns. */
 typedef float sums[2][8][4];
 
-/* Adds the products of a step's features, already scaled, with the values. */
+/* Adds the products of a step's features, which are already scaled, and the values. */
 #define VALUES(row) (value_rows + (row)*VALUE_PITCH)
 inline void multiply_halves(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
 {
@@ -151,7 +156,7 @@ inline void multiply_halves(sums &acc, const features &f, const uchar *value_row
             const float *x = f.x[2 * m + i % 2] + i / 2 * 2;
             in_halves(x[0], x[1], high[m][i], low[m][i]);
         }
-    if (SIGNED) /* sums of the second block stay negative */
+    if (SIGNED) /* sums of the second block remain negative */
         EACH(i, 4) {
             const uint second = fv_negative_halves(high[0][i]);
             high[1][i] = high[0][i] & second;
@@ -203,9 +208,9 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
 static_assert(HALVES, "such tensor cores multiply float16 alone");
 #endif
 
-/* Scales features into the range of float16, so that the largest of a channel so far is near its
- * upper end; sums so far are rescaled when a scale changes. The error of a feature is below 2^-38
- * of the largest. */
+/* Scales features to the range of float16, so that the largest of a channel so far is near its
+ * upper end. If a scale changes, sums so far are rescaled. The error of a feature is below 2^-38 of
+ * the largest. */
 inline void fit(features &f, float scale[KEPT], sums &acc)
 {
     float most[KEPT];
@@ -236,20 +241,20 @@ inline void fit(features &f, float scale[KEPT], sums &acc)
             f.x[i][r] *= scale[i];
 }
 
-/* A thread's place: in the work-group, in a tile of tensor cores; its part's first row and number
- * of rows; its warp's index along the features and along the rows; its first channel. */
+/* A thread's position: in the work-group, and in a tile of tensor cores; its part's first row and
+ * number of rows; its warp's index along the features and along the rows; its first channel. */
 typedef struct place {
     uint me, warp, g, t, head, r0, n, across, down, c;
 } place;
 
-/* A thread's sums over its rows: products, with the scale of their features; features, rotated
- * features, and those less a reference; values. */
+/* A thread's sums over its rows: products, with the scale of their features; features; rotated
+ * features; rotated features minus a reference; values. */
 typedef struct part_sums {
     sums acc;
     float scale[KEPT], reference[4], m[4], turned[4], apart[4], v[8];
 } part_sums;
 
-/* Sums of each warp, in shared memory: of values, and of features as part_sums has them: m, turned,
+/* Sums of each warp, in shared memory: of values, and of features as in part_sums: m, turned,
  * apart. */
 typedef struct warp_sums {
     float vmean[WARPS][COLUMNS], of_warp[3][WARPS][32];
@@ -271,7 +276,7 @@ inline void copy_tile(OPERANDS, fv_words *room, const place &p, uint j0, uint ti
     }
 }
 
-/* Zeros the rows after the part's last one, in a step that begins with row `row`. */
+/* Zeros the features of rows after the part's last one, in a step that begins with row `row`. */
 inline void cut_rows(features &y, const place &p, uint row)
 {
     if (row + 16 > p.n)
@@ -281,7 +286,7 @@ inline void cut_rows(features &y, const place &p, uint row)
                     y.x[i][r] = 0.f;
 }
 
-/* Features of step `step` of a tile, which begins with row `row` of the part. */
+/* Computes the features of step `step` of a tile, whose first row is row `row` of the part. */
 inline void make_features(OPERANDS, features &y, const place &p, const float learned[2][MINE],
                           const uchar *tile, uint step, uint row)
 {
@@ -338,8 +343,8 @@ inline float row_sum(const float x[4])
     return x[0] + x[1] + (x[2] + x[3]);
 }
 
-/* CENTRED: subtracts the reference from the features, and adds them and the values to their sums.
- */
+/* CENTRED: subtracts the reference from the features, and adds features and values to their
+ * sums. */
 inline void add_centred(part_sums &s, features &y, const place &p, const uchar *value_rows,
                         uint row)
 {
@@ -385,7 +390,7 @@ inline void add_step(OPERANDS, part_sums &s, features &y, const place &p, const 
 #endif
 }
 
-/* Adds all rows of the part, tile by tile through `room`. */
+/* Adds all rows of the part, tile by tile; `room` is the shared memory for tiles. */
 inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
                      const float learned[2][MINE], uint j0)
 {
@@ -405,9 +410,9 @@ inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
         const uchar *value_rows = here + FV_TILE * KEY_PITCH;
         if (p.across >= ACROSS)
             continue;
-        /* The product with values less their mean equals that of features less their mean. The mean
-         * of the first 16 rows is subtracted from the features at once, so that the correction at
-         * the end is small. */
+        /* The product with values minus their mean equals that of features minus their mean. The
+         * mean of the first 16 rows is subtracted from the features at once, so that the correction
+         * at the end is small. */
         if (CENTRED && tile == 0) {
             features y;
             make_features(OPERANDS_GIVEN, y, p, learned, here, 0, 0);
@@ -426,7 +431,7 @@ inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
     }
 }
 
-/* Adds up the products of all warps in `result`, and leaves their other sums in `w`. */
+/* Adds up the products of all warps in `result`, and stores their other sums to `w`. */
 inline void add_warps(float *result, warp_sums &w, const part_sums &s, const place &p)
 {
     for (uint next = 0; next < DOWN; next++) {
@@ -459,7 +464,7 @@ inline void add_warps(float *result, warp_sums &w, const part_sums &s, const pla
     }
 }
 
-/* Sum number `what` of a feature, over the warps with different rows. */
+/* Adds up sum number `what` of a feature over the warps with different rows. */
 inline float feature_sum(const warp_sums &w, int what, uint feature)
 {
     const uint channel = feature % KEYS, owner = channel / CHANNELS_OF;
@@ -478,8 +483,8 @@ inline float value_mean(const warp_sums &w, uint j, uint n)
     return sum / (float)max(n, 1u);
 }
 
-/* Writes the part's sums to its state, or adds them; `last`: of the slices that are folded in
- * order. */
+/* Writes the part's sums to its state, or adds them. `last`: this is the last of the slices that
+ * are processed in order. */
 inline void fold_into_state(OPERANDS, FV_CELL(6) *state, const float *result, const warp_sums &w,
                             const place &p, uint j0, bool last)
 {
@@ -524,8 +529,8 @@ inline void fold_into_state(OPERANDS, FV_CELL(6) *state, const float *result, co
     }
 }
 
-/* A work-group has a part's rows of a head, and 64 columns of its values, or all of them in turn.
- */
+/* A work-group reduces a part's rows of a head, for 64 columns of the values, or for all columns in
+ * order. */
 kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_reduce(OPERANDS)
 {
     FV_SHARED fv_words room[ROOM_WORDS];
@@ -568,8 +573,8 @@ kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_reduce(OPERANDS)
 
 #ifdef FV_LATTN_APPLY
 
-/* A thread has 8 channels of every 32, of rows g and g + 8 of one or two tiles of 16 rows; of the
- * results 8 columns of every 32. */
+/* A thread has 8 channels of every 32, for rows g and g + 8 of one or two tiles of 16 rows. Of the
+ * results it has 8 columns of every 32. */
 #define RUNS ((FV_D + 31) / 32)
 #define OWN (8 * RUNS)
 #define TILES (FV_BLOCKS * RUNS <= 2 ? 2 : 1)
@@ -579,23 +584,24 @@ kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_reduce(OPERANDS)
 #define SUMS (FV_STREAMS + CENTRED) /* z of every stream; w */
 #define STREAM(j) ((j) / (FV_DV / FV_STREAMS))
 
-/* Features are listed as steps have them: feature i of thread t in step s is number
- * 16 s + 4 t + i, of this block and channel. */
+/* Features are numbered in the order of the steps: feature i of thread t in step s is number 16 s +
+ * 4 t + i. These macros give its block and channel. */
 #define BLOCK_OF(k) ((k) / 16 / (2 * RUNS))
 #define CHANNEL_OF(k) ((k) / 32 % RUNS * 32 + (k) % 16 / 4 * 8 + (k) / 16 % 2 * 4 + (k) % 4)
-/* The column that is number n of tile i of 8. */
+/* The column of number n in tile i of 8 columns. */
 #define COLUMN_OF(i, n) ((i) / 4 * 32 + (n) / 2 * 8 + (i) % 4 * 2 + (n) % 2)
 
-/* What a work-group keeps: the state as fragments of high and low parts, four words a thread; the
- * scale of each of its channels and the inverse; z of every stream and w; means of values. */
+/* The shared memory of a work-group: the state as fragments of high and low parts, four words per
+ * thread; the scale of each of its channels, and its inverse; z of every stream, and w; means of
+ * values. */
 typedef struct kept_state {
     fv_words s[STEPS * 8 * 32];
     float grown[LISTED], back[LISTED], listed[SUMS][LISTED], vmean[COLUMNS], least[WARPS];
     float learned[SOME(FV_PARAMS)][32 * RUNS];
 } kept_state;
 
-/* A thread's place: in the work-group, in its warp, in a tile of tensor cores; its head and first
- * column. */
+/* A thread's position: in the work-group, in its warp, in a tile of tensor cores; its head and
+ * first column. */
 typedef struct place {
     uint me, warp, lane, g, t, head, j0;
 } place;
@@ -617,7 +623,7 @@ inline void keep_vectors(OPERANDS, kept_state &m, const place &p, const FV_CELL(
     }
 }
 
-/* The state in feature k's row, times the scale; stream 1 has its blocks swapped. */
+/* The state's entry in the row of feature k, times the scale; stream 1 has its blocks swapped. */
 inline float state_entry(const FV_CELL(1) *state, float scale, uint k, uint j)
 {
     const uint c = CHANNEL_OF(k);
@@ -627,7 +633,7 @@ inline float state_entry(const FV_CELL(1) *state, float scale, uint k, uint j)
     return scale * FV_GET(1, state + (size_t)row * FV_DV + j);
 }
 
-/* Scales and splits the state into m.s. Returns the factor of all results. */
+/* Scales and splits the state, and stores it to m.s. Returns the factor of all results. */
 inline float keep_state(kept_state &m, const place &p, const FV_CELL(1) *state, float scale)
 {
     float smallest = 0x1p126f, most_of[LISTED / WARPS];
@@ -650,7 +656,8 @@ inline float keep_state(kept_state &m, const place &p, const FV_CELL(1) *state, 
     if (p.lane == 0)
         m.least[p.warp] = smallest;
     FV_BARRIER();
-    /* The factor that all channels share is applied at the end: nothing underflows before. */
+    /* The scale that all channels share is applied at the end, so that nothing underflows
+     * before. */
     EACH(i, WARPS)
         smallest = fmin(smallest, m.least[i]);
     for (uint k = p.me; k < LISTED; k += FV_GROUP)
@@ -670,13 +677,14 @@ inline float keep_state(kept_state &m, const place &p, const FV_CELL(1) *state, 
     return 1.f / smallest;
 }
 
-/* A thread's features of rows g + 8 i, [block][run][8]; factors of each stream's results, and of
- * the values' means. */
+/* A thread's features of rows g + 8 i, as [block][run][8]; the scales of each stream's results, and
+ * the coefficients of the values' means. */
 typedef struct row_features {
     float y[2 * TILES][FV_BLOCKS * OWN], weight[2 * TILES][FV_STREAMS + 1];
 } row_features;
 
-/* Features and factors of the thread's i-th row, which is `row`, from `read`. */
+/* Computes features and scales of the thread's i-th row, which is `row`, from the numbers in
+ * `read`. */
 inline void make_row(OPERANDS, row_features &of, const kept_state &m, const place &p, int i,
                      uint row, const fv_words *read)
 {
@@ -762,7 +770,7 @@ kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_apply(OPERANDS)
     const float common = keep_state(m, p, state, f.s0);
     FV_BARRIER();
 
-    /* Blocks of rows are split evenly over the work-groups. */
+    /* Blocks of rows are distributed evenly over the work-groups. */
     const uint each = 16 * TILES, blocks = (rows + WARPS * each - 1) / (WARPS * each);
     const uint turns = (blocks + get_num_groups(1) - 1) / get_num_groups(1);
     for (uint turn_of = 0; turn_of < turns; turn_of++) {

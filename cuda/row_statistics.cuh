@@ -1,11 +1,11 @@
-/* row_statistics.cuh: a mechanism's statistics of a row that the lanes of a warp share.
- * mech_common.cl comes before. */
+/* row_statistics.cuh: a mechanism's statistics of a row that is distributed over lanes of a warp.
+ * mech_common.cl must precede it. */
 
-/* An unrolled loop: arrays that it indexes stay in registers. */
+/* An unrolled loop, so that arrays that it indexes stay in registers. */
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
-/* Statistics of a row: this lane has x[i] where known(i); the lanes whose number differs in the
- * bits `near` to `far` have the others. */
+/* Computes the statistics of a row. This lane has x[i] where known(i) is true; the lanes whose
+ * number differs in the bits `near` to `far` have the others. */
 template <int QUERY, int COUNT, int N, class Known>
 inline fv_row fv_statistics(const float *x, const Known &known, int near, int far, float alpha)
 {

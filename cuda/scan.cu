@@ -1,26 +1,27 @@
-/* scan.cu: SCAN on tensor cores: causal linear attention with its state, 16 tokens at a time, as
- * scan.cl has it with FV_CHUNKED:
+/* scan.cu: SCAN on tensor cores: causal linear attention with its state, 16 tokens at a time, as in
+ * scan.cl with FV_CHUNKED:
  *
  *     A_ij = q_i.k_j, j <= i, each product times the decays of the tokens j+1 .. i
  *     delta rule:  u_i = beta_i (v_i - (decays of 0 .. i) k_i S - sum_{j<i} B_ij u_j),
  *                  B of keys as A of queries, in place of V
  *     O = (decays of 0 .. i) Q S + A U;   S = (decays of all) S + ((those after j) K)^T U
  *
- * A work-group has a head and 64 value channels. A warp has 16 of them: their columns of the state
- * stay in its registers, transposed, as sums that the next chunk's products take as they are.
+ * A work-group computes a head and 64 value channels. A warp has 16 of them: their columns of the
+ * state stay in its registers, transposed, in the order in which the next chunk's products read
+ * them.
  *
  *                 feature 0 1 2 3 ..  8 nt + 2t, 8 nt + 2t + 1          thread (g, t), lane 4 g + t
  *     column g    |  S transposed  |      column g + 8 the same
  *
- * Where channels have decays of their own, A is summed up without tensor cores: all decays between
- * two tokens are in its products, and no quotient is needed. All other products are of sums of tf32
- * numbers (fv_split). What is added to the state is summed up for eight tokens, and added outside
- * of tensor cores: they cut sums off where others round.
+ * If channels have their own decays, A is computed without tensor cores, with all decays between
+ * two tokens in its products, so that no quotient is needed. All other products are of sums of tf32
+ * numbers (fv_split). What is added to the state is summed over eight tokens, and added outside of
+ * tensor cores, because those truncate sums instead of rounding.
  *
- * Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
+ * Values of later tokens are never multiplied, not even by 0: they may be NaN.
  *
- * FV_SEGMENTS: a large device has more units than there are heads, and the call's rows are dealt to
- * `groups` segments. Three kernels follow one another:
+ * FV_SEGMENTS: if a device has more multiprocessors than there are heads, the call's rows are
+ * distributed over `groups` segments. Three kernels run in order:
  *
  *   scan_segments  for every segment but the last: L, the state at its end if it begins with zeros;
  *                  and how it changes the state that it begins with: a factor D, the product of its
@@ -37,9 +38,9 @@
 #include "cuda/scan_chunk.cuh"
 #include "cuda/scan_state.cuh"
 
-/* The table is the scratch, which has of every segment its state as the operand has it, L and then
- * what it begins with, and of each head either T [WIDTH][WIDTH] or of every feature D and what D
- * lacks of 1. */
+/* Layout of the table, which is the scratch. For every segment: its state, as the operand stores
+ * it, first L and later the state that it begins with. For each head: T [WIDTH][WIDTH], or D and 1
+ * - D of every feature. */
 #define STATE (FV_HEADS * WIDTH * FV_DV) /* the divisors are after it */
 #define PASSING (DELTA ? WIDTH * WIDTH : 2 * WIDTH)
 #define SEGMENT (STATE + FV_HEADS * (NORMALISED * WIDTH + PASSING))
@@ -64,7 +65,7 @@ inline void write_decays(float *d, const place &p, const decay_of_all<STATES> &a
         d[2 * c + 1] = all.lost[0];
     }
     EACH(item, ITEMS) {
-        const uint c = p.me + item * FV_GROUP; /* of k, as there is no q */
+        const uint c = p.me + item * FV_GROUP; /* channel of k, since there is no q */
         if (BY_CHANNEL && c < FV_D) {
             d[2 * c] = all.part[item];
             d[2 * c + 1] = all.lost[item];
@@ -72,12 +73,12 @@ inline void write_decays(float *d, const place &p, const decay_of_all<STATES> &a
     }
 }
 
-/* STATES: there are no outputs, but L and T or D of a segment. */
+/* STATES: computes L, and T or D, of a segment instead of outputs. */
 template <bool STATES> inline void tokens(OPERANDS)
 {
     constexpr uint ALL_SLICES = SLICES + (STATES ? PASSING_SLICES : 0);
     FV_SHARED chunk_memory m;
-    /* The remainder says nothing new, but lets a compiler know which channels a thread has. */
+    /* The remainder has no effect, but tells the compiler which channels a thread has. */
     const uint me = get_local_id(0) % FV_GROUP, head = get_group_id(0);
     const place p = {me, me / 32, me % 32, me % 32 / 4, me % 4, head};
     const uint step = u.s0 > 0 ? min(u.s0, (uint)TOKENS) : TOKENS;
@@ -95,11 +96,12 @@ template <bool STATES> inline void tokens(OPERANDS)
     for (uint i = me; i < STATE_TILES * 8; i += FV_GROUP)
         m.fade[0][i] = m.fade[1][i] = 0.f;
 
-    /* Those of a head that has a divisor come one after the other, others have groups. */
+    /* The slices of a head with a divisor are processed in order; others have work-groups of their
+     * own. */
     for (uint slice = NORMALISED ? 0 : get_group_id(1); slice < ALL_SLICES; slice++) {
         const bool passing = STATES && slice >= SLICES; /* columns of T */
         const uint columns = passing ? WIDTH : FV_DV;
-        /* This thread has a column and the one 8 after it. */
+        /* This thread has this column and column + 8. */
         const uint column = (slice - (passing ? SLICES : 0)) * COLUMNS + p.warp * 16 + p.g;
         state_part s;
         const float *own = initial + ((size_t)head * WIDTH + 2 * p.t) * FV_DV + column;
@@ -159,8 +161,8 @@ template <bool STATES> inline void tokens(OPERANDS)
                 each_of_tile(n, p.t, column, columns, [&](int i, uint at) { to[at] = s[n][i]; });
         if (NORMALISED) {
             FV_BARRIER();
-            /* Slices of a head run one after the other, and all begin with the old divisor: the
-             * last one stores the new one. */
+            /* Slices of a head run in order, and all begin with the old divisor, so the last one
+             * stores the new one. */
             for (uint c = me; leaves && slice == SLICES - 1 && c < WIDTH; c += FV_GROUP)
                 result[STATE + head * WIDTH + c] = m.divisor[now][c];
             FV_BARRIER();
@@ -184,13 +186,13 @@ kernel void __launch_bounds__(FV_GROUP, LEAST) scan_segments(OPERANDS)
 }
 
 #if DELTA
-/* A work-group has a head and 64 value channels, as in `scan`, and columns of T, 16 at a time. Once
- * a column has taken its feature of the state, that of L has the place: two states in registers,
- * and what tensor cores take is made once. */
+/* A work-group computes a head and 64 value channels, as in `scan`, and reads T 16 columns at a
+ * time. After a column is multiplied by its feature of the state, L of that feature is loaded in
+ * its place. So there are two states in registers, and operands of tensor cores are made once. */
 kernel void __launch_bounds__(FV_GROUP) scan_begins(OPERANDS)
 {
     constexpr int BLOCKS = (WIDTH + TOKENS - 1) / TOKENS, BLOCK_PITCH = TOKENS + 8;
-    constexpr int ABREAST = FV_GROUP / TOKENS; /* rows of T that a group moves at once: 8 */
+    constexpr int ABREAST = FV_GROUP / TOKENS; /* rows of T that a group copies at once: 8 */
     FV_SHARED float matrix[STATE_TILES * 8 * BLOCK_PITCH];
     const uint me = get_local_id(0) % FV_GROUP, warp = me / 32, lane = me % 32;
     const uint g = lane / 4, t = lane % 4, head = get_group_id(0);
@@ -256,7 +258,7 @@ kernel void __launch_bounds__(FV_GROUP) scan_begins(OPERANDS)
         each_of_tile(n, t, column, FV_DV, [&](int i, uint at) { last[at] = s[n][i]; });
 }
 #else
-/* A thread has a value of a head's state, or of its divisor. */
+/* A thread computes one value of a head's state, or of its divisor. */
 kernel void scan_begins(OPERANDS)
 {
     const uint head = get_group_id(0), i = get_group_id(1) * FV_GROUP + get_local_id(0);

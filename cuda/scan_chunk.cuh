@@ -1,5 +1,5 @@
-/* scan_chunk.cuh: a chunk of tokens of scan.cu: what is read of them and of those to come, their
- * features, decays, products with one another and divisor. The state is in scan_state.cuh.
+/* scan_chunk.cuh: a chunk of tokens of scan.cu: loads it in advance, and computes features, decays,
+ * products between tokens and the divisor. The state is in scan_state.cuh.
  */
 
 #define TOKENS 16
@@ -7,20 +7,21 @@
 #define SLICES ((FV_DV + COLUMNS - 1) / COLUMNS)
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
 #define STATE_TILES ((WIDTH + 7) / 8)
-#define PITCH ((WIDTH + 31) / 32 * 32 + 8) /* floats of a token: tokens differ in bank */
+/* Stride of tokens in floats; tokens are in different banks. */
+#define PITCH ((WIDTH + 31) / 32 * 32 + 8)
 #define VALUE_PITCH (COLUMNS + 8)
 #define PAIR_PITCH (TOKENS + 4)
 #define LEAST (WIDTH <= 64 ? 3 : 2) /* work-groups of a unit */
-#define PARTED (WIDTH <= 64)        /* features are kept as the parts of fv_split, too */
+#define PARTED (WIDTH <= 64)        /* features are also stored as the parts of fv_split */
 #define VALUES (TOKENS * COLUMNS / FV_GROUP)
 
-/* e^a x from e^a and what it lacks of 1, as in scan.cl. */
+/* e^a x from e^a (`part`) and 1 - e^a (`lost`), as in scan.cl. */
 inline float faded(float x, float part, float lost)
 {
     return part < 0.5f ? part * x : x - lost * x;
 }
 
-/* Four numbers as factors of tensor cores. */
+/* Four numbers as operands of tensor cores. */
 typedef struct factors {
     uint high[4], low[4];
 } factors;
@@ -57,15 +58,15 @@ inline void multiply(float sum[4], const factors &a, const couple &b)
     fv_mma_tf32(sum, a.high, b.high);
 }
 
-/* Features of a chunk's tokens, PITCH from one to the next: as floats, and PARTED by twos as
- * factors, which each warp would have to make for itself otherwise. */
+/* Features of a chunk's tokens, with a stride of PITCH: as floats and, if PARTED, in pairs as
+ * operands. Otherwise each warp would have to make these for itself. */
 typedef struct features {
     float x[TOKENS * PITCH];
     couple two[PARTED ? TOKENS * PITCH / 2 : 1];
 } features;
 
-/* An index has two parts, that of the thread and `further`, which a compiler knows: so all
- * addresses of a loop are one register and constants. `further` is even. */
+/* An index is the sum of a thread's part and of `further`, which the compiler knows. So all
+ * addresses of a loop are one register plus constants. `further` is even. */
 
 /* Number `at` + `further`. */
 inline void set_part(features &f, uint at, int further, float x)
@@ -75,14 +76,14 @@ inline void set_part(features &f, uint at, int further, float x)
         fv_split(x, two->high[at % 2], two->low[at % 2]);
 }
 
-/* Number `at` + `further`, where `at` is even, and the next. */
+/* Numbers `at` + `further`, where `at` is even, and the next one. */
 inline couple next_to(const features &f, uint at, int further)
 {
     const float *x = f.x + at + further;
     return PARTED ? (f.two + at / 2)[further / 2] : couple_of(x[0], x[1]);
 }
 
-/* Number `at` + `further` and that of the fourth token after it. */
+/* Number `at` + `further`, and that of the fourth token after it. */
 inline couple below(const features &f, uint at, int further)
 {
     const float *x = f.x + at + further;
@@ -94,7 +95,7 @@ inline couple below(const features &f, uint at, int further)
 }
 
 #if BY_CHANNEL
-/* Sums over a warp of 16 numbers: lane 2 i, and the next, get that of x[i]. */
+/* Sums 16 numbers over a warp: lanes 2 i and 2 i + 1 get the sum of x[i]. */
 inline float sum_of_sixteen(float x[TOKENS], uint lane)
 {
     EACH(step, 4) {
@@ -108,7 +109,7 @@ inline float sum_of_sixteen(float x[TOKENS], uint lane)
 }
 #endif
 
-/* A channel of n tokens, zeros for others. */
+/* Loads a channel of n tokens; zero for other tokens. */
 template <class C> inline void channel_of(float x[TOKENS], const C *from, uint ld, uint n)
 {
     EACH(i, TOKENS) {
@@ -122,16 +123,16 @@ typedef struct token {
     float gate_q, gate_k, decay, beta;
 } token;
 
-/* What a work-group has in shared memory. */
+/* The shared memory of a work-group. */
 typedef struct chunk_memory {
     features q, k;
     float values[TOKENS * VALUE_PITCH];
     float a[TOKENS * PAIR_PITCH], b[DELTA ? TOKENS * PAIR_PITCH : 1];
     float divisor[2][WIDTH], fade[2][STATE_TILES * 8];
-    /* Of tokens: decay, and what it lacks of 1; decays since the begin and until the end of the
-     * chunk; factors of q, k and the output. */
+    /* For each token: the decay, and 1 - decay; the products of decays since the beginning and
+     * until the end of the chunk; factors of q, k and the output. */
     float part[TOKENS], lost[TOKENS], since[TOKENS], until[TOKENS], beta[TOKENS];
-    float whole[2]; /* decay of all its tokens, and what it lacks of 1 */
+    float whole[2]; /* the product of all its tokens' decays, and 1 - that */
     float scale_q[TOKENS], scale_k[TOKENS], scale_v[TOKENS], read[TOKENS];
 #if BY_CHANNEL
     float parts[TOKENS * PITCH];
@@ -141,12 +142,12 @@ typedef struct chunk_memory {
 #endif
 } chunk_memory;
 
-/* A thread's place: in the work-group, in its warp, in a tile of tensor cores; its head. */
+/* A thread's position: in the work-group, in its warp, in a tile of tensor cores; its head. */
 typedef struct place {
     uint me, warp, lane, g, t, head;
 } place;
 
-/* A thread's channels of q, which only outputs need, and k, numbered one after the other. */
+/* A thread's channels of q, which only outputs need, followed by those of k. */
 template <bool STATES> struct numbers {
     static constexpr int FIRST = STATES ? FV_D : 0;
     static constexpr int ITEMS = (2 * FV_D - FIRST + FV_GROUP - 1) / FV_GROUP;
@@ -154,14 +155,15 @@ template <bool STATES> struct numbers {
 #define ITEMS numbers<STATES>::ITEMS
 #define NUMBER(p, item) (numbers<STATES>::FIRST + (p).me + (item)*FV_GROUP)
 
-/* What a thread reads of a chunk, while the one before is computed: channels of q and k, and
+/* What a thread loads of the next chunk while the current one is computed: channels of q and k, and
  * values. */
 template <bool STATES> struct chunk_ahead {
     float channel[ITEMS][TOKENS], decays[BY_CHANNEL ? ITEMS : 1][TOKENS], some[VALUES];
     token own;
 };
 
-/* Of `n` tokens from `row` on; value channels are those of a slice, and 0 where T is made. */
+/* Loads `n` tokens from `row` on. The value channels are those of a slice; values are 0 if T is
+ * computed. */
 template <bool STATES>
 inline void read_chunk(OPERANDS, chunk_ahead<STATES> &to, const place &p, uint slice, bool passing,
                        uint row, uint n)
@@ -213,8 +215,8 @@ inline void set_tokens(chunk_memory &m, const place &p, const token &own, float 
     m.lost[p.me] = -expm1(own.decay);
 }
 
-/* Calls put(features, whether they are of q, token, channel, number) for this thread's of a chunk.
- */
+/* Calls put(features, whether they are of q, token, channel, number) for each of this thread's
+ * numbers of a chunk. */
 template <bool STATES, class F>
 inline void each_number(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x, const F &put)
 {
@@ -249,7 +251,7 @@ inline void row_statistics(chunk_memory &m, const place &p, const chunk_ahead<ST
 }
 #endif
 
-/* Features and values of a chunk of n tokens. */
+/* Stores features and values of a chunk of n tokens. */
 template <bool STATES>
 inline void make_features(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x, uint n)
 {
@@ -282,7 +284,8 @@ inline void make_features(chunk_memory &m, const place &p, const chunk_ahead<STA
     }
 }
 
-/* Rows of q and k of length 1, times their factors; four threads have one. */
+/* Normalises rows of q and k to length 1, then multiplies them by their factors; four threads have
+ * a row. */
 inline void make_unit(chunk_memory &m, const place &p)
 {
     const uint token = p.me / 4 % TOKENS;
@@ -293,7 +296,7 @@ inline void make_unit(chunk_memory &m, const place &p)
     const float length = sqrt(fv_quad_sum(square) + 1e-6f);
     const float scale = (p.warp < 2 ? m.scale_q : m.scale_k)[token] / length;
     for (uint c = 2 * p.t; c < WIDTH; c += 8) {
-        const uint at = token * PITCH + c; /* and the next, which may be a zero */
+        const uint at = token * PITCH + c; /* and the next one, which may be a zero */
         of.x[at] *= scale;
         of.x[at + 1] *= scale;
         if (PARTED && !BY_CHANNEL)
@@ -303,13 +306,13 @@ inline void make_unit(chunk_memory &m, const place &p)
 
 /* ---- decays ---- */
 
-/* D of this thread's channels of k, or in [0] that of the head, and what it lacks of 1. */
+/* D of this thread's channels of k, or in [0] that of the head, and 1 - D. */
 template <bool STATES> struct decay_of_all {
     float part[ITEMS], lost[ITEMS];
 };
 
 #if BY_CHANNEL
-/* Decays of channels: token by token, and all of the chunk's. */
+/* Computes the decays of channels, token by token, and their product over the chunk. */
 template <bool STATES>
 inline void channel_decays(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x,
                            decay_of_all<STATES> &all)
@@ -334,7 +337,8 @@ inline void channel_decays(chunk_memory &m, const place &p, const chunk_ahead<ST
 }
 #endif
 
-/* By the first warp: products from the first token on, and of those after each. */
+/* Run by the first warp: the products of decays from the first token on, and of those after each
+ * token. */
 inline void token_decays(chunk_memory &m, uint lane)
 {
     const uint here = lane % TOKENS;
@@ -363,14 +367,14 @@ inline void token_decays(chunk_memory &m, uint lane)
 /* ---- products of tokens: A, and by the delta rule B ---- */
 
 #if BY_CHANNEL
-/* A warp has every fourth key. */
+/* A warp computes every fourth key. */
 template <bool STATES> inline void token_products(chunk_memory &m, const place &p)
 {
     EACH(turn, STATES ? 0 : TOKENS / 4) {
         const uint j = 4 * turn + p.warp;
         float sums[TOKENS] = {};
         EACH(run, (WIDTH + 31) / 32) {
-            /* After the last there are zeros. */
+            /* Beyond the last channel there are zeros. */
             const uint c = run * 32 + p.lane;
             const float *part = m.parts + p.lane + run * 32, *query = m.q.x + p.lane + run * 32;
             float key = (m.k.x + j * PITCH + p.lane)[run * 32];
@@ -387,14 +391,15 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
     }
 }
 #else
-/* Two warps have A, each eight keys, the others B. */
+/* Two warps compute A, eight keys each, the others B. */
 template <bool STATES> inline void token_products(chunk_memory &m, const place &p)
 {
     if (!(p.warp < 2 ? !STATES : DELTA))
         return;
     const uint key = p.warp % 2 * 8;
     float sum[4] = {};
-    /* Each adds to the one before: all of them at once would take registers, and no less time. */
+    /* Each sum continues the previous one. All of them at once would take more registers, and no
+     * less time. */
 #pragma unroll 4
     for (int i = 0; i < STATE_TILES; i++) {
         const uint at = p.g * PITCH + 2 * p.t;
@@ -407,7 +412,7 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
     const uint j = key + 2 * p.t;
     EACH(e, 2) {
         const uint i = p.g + 8 * e;
-        float late = 1.f; /* decays of the tokens j + 2 .. i */
+        float late = 1.f; /* product of the decays of tokens j + 2 .. i */
         EACH(between, BY_HEAD ? TOKENS : 0)
             late *= between > j + 1 && between <= i ? m.part[between] : 1.f;
         const float both = BY_HEAD ? late * m.part[j + 1] : 1.f;
@@ -418,7 +423,7 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
 }
 #endif
 
-/* ---- the divisor, and decays since the chunk's begin and until its end ---- */
+/* ---- the divisor, and products of decays since the chunk's beginning and until its end ---- */
 
 #if BY_CHANNEL
 template <bool STATES> inline void fade_features(chunk_memory &m, const place &p, uint now)
@@ -458,7 +463,8 @@ inline void add_to_divisor(chunk_memory &m, const place &p, uint now, uint n)
 }
 #endif
 
-/* Of what is read: eight threads have a token. A value of 1 is what the divisor is of. */
+/* Computes the divisor; eight threads have a token. The divisor is like an output whose value is
+ * always 1. */
 inline void divide(chunk_memory &m, const place &p, uint now, float epsilon)
 {
     const uint at = p.me / 8, first_of = p.me % 8;
@@ -476,8 +482,8 @@ inline void divide(chunk_memory &m, const place &p, uint now, float epsilon)
 
 /* ---- all of it ---- */
 
-/* Features, products of tokens and divisor of the chunk of n tokens that was read; `next` of which
- * the following begins at `row`, if there is one. */
+/* Computes features, products of tokens and the divisor for the chunk of n tokens that was loaded.
+ * Loads the following chunk, which begins at `row`, into `next`, if there is one. */
 template <bool STATES>
 inline void prepare_chunk(OPERANDS, chunk_memory &m, const place &p, chunk_ahead<STATES> &ahead,
                           decay_of_all<STATES> &all, uint slice, bool passing, uint now, uint n,

@@ -1,13 +1,13 @@
-/* scan_state.cuh: the state of scan.cu, in registers: what a chunk's queries read of it, what the
- * delta rule takes back of it, and how a chunk renews it.
+/* scan_state.cuh: the state of scan.cu, in registers: products of a chunk's queries and the state,
+ * the delta rule, and the update of the state by a chunk.
  */
 
-/* This thread's part of the state: features 8 n + 2 t + i % 2, columns g + 8 (i / 2) of the warp's.
- */
+/* This thread's part of the state: features 8 n + 2 t + i % 2 and columns g + 8 (i / 2) of its
+ * warp. */
 typedef float state_part[STATE_TILES][4];
 
-/* Calls f(i, at) for the numbers of tile n that are inside a state of `columns` columns; `at` is
- * the offset from the thread's first number, which has feature 2 t and the thread's own column. */
+/* Calls f(i, at) for the numbers of tile n that are inside a state of `columns` columns. `at` is
+ * the offset from the thread's first number, that of feature 2 t and the thread's own column. */
 template <class F> inline void each_of_tile(int n, uint t, uint column, uint columns, const F &f)
 {
     EACH(i, 4) {
@@ -18,7 +18,7 @@ template <class F> inline void each_of_tile(int n, uint t, uint column, uint col
     }
 }
 
-/* Q S of outputs, K S of the delta rule, transposed. */
+/* Computes Q S for outputs and K S for the delta rule, both transposed. */
 template <bool STATES>
 inline void against_state(float out[2][4], float held[2][4], const chunk_memory &m, const place &p,
                           const state_part &s)
@@ -37,7 +37,7 @@ inline void against_state(float out[2][4], float held[2][4], const chunk_memory 
 }
 
 #if DELTA
-/* U in place of V in the warp's columns `mine`. */
+/* Computes U in place of V in the warp's columns `mine`. */
 inline void apply_delta(chunk_memory &m, const place &p, float *mine, const float held[2][4])
 {
     const float *since = m.since + 2 * p.t;
@@ -62,7 +62,8 @@ inline void apply_delta(chunk_memory &m, const place &p, float *mine, const floa
 }
 #endif
 
-/* Tokens t and t + 4 of eight, columns g and g + 8 of the warp's; whether all are finite. */
+/* Loads the values of tokens t and t + 4 of eight, for columns g and g + 8 of the warp; returns
+ * whether all are finite. */
 inline bool values_of(float value[2][4], const place &p, const float *mine)
 {
     const float *of_thread = mine + p.t * VALUE_PITCH + p.g;
@@ -75,7 +76,7 @@ inline bool values_of(float value[2][4], const place &p, const float *mine)
     return finite;
 }
 
-/* O = (decays since the begin) Q S + A U. */
+/* O = (decays since the beginning) Q S + A U. */
 inline void add_products(float out[2][4], const chunk_memory &m, const place &p, const float *mine,
                          const float value[2][4], bool finite)
 {
@@ -105,9 +106,9 @@ inline void add_products(float out[2][4], const chunk_memory &m, const place &p,
     }
 }
 
-/* S = (decays of all) S + ((those until the end) K)^T U, of n tokens. A branch separates the
- * updates of each four tiles by eight tokens: a compiler that interleaves all of them runs out of
- * registers. */
+/* S = (decays of all) S + ((those until the end) K)^T U, for n tokens. A branch separates the
+ * updates of each four tiles by eight tokens, because a compiler that interleaves all of them runs
+ * out of registers. */
 inline void renew_state(state_part &s, const chunk_memory &m, const place &p,
                         const float value[2][4], uint n)
 {

@@ -1,7 +1,7 @@
-/* softmax.cu: softmax attention on tensor cores, as softmax_tiles.cuh has it: SOFTMAX over all keys
- * and, with FV_WINDOW, WSOFTMAX inside windows of rows.
+/* softmax.cu: softmax attention on tensor cores with the tiles of softmax_tiles.cuh: SOFTMAX over
+ * all keys and, with FV_WINDOW, WSOFTMAX inside windows of rows.
  *
- * Macros of the host side: FV_REGIONS 1 with a table of regions, FV_REL_POS 1 with relative
+ * Macros defined by the host: FV_REGIONS 1 with a table of regions, FV_REL_POS 1 with relative
  * positions.
  */
 #include "cuda/fragments.cuh"
@@ -12,11 +12,11 @@
 #define CAUSAL ((FV_FLAGS & FV_FLAG_CAUSAL) != 0)
 #define ADDS (FV_WINDOW || FV_REL_POS) /* to scores */
 
-/* Of a score: the query, and the key. */
+/* The query, and the key, of a score. */
 #define QUERY(m, i) (s.begin + mine + 16 * (m) + (i) / 2 * 8)
 #define KEY(n, i) (j0 + 8 * (n) + lane % 4 * 2 + (i) % 2)
 
-/* Starts to copy the keys and values from j0 on to their stage. */
+/* Starts to copy the keys and values from key j0 on to their stage. */
 inline void fv_stage_tile(OPERANDS, fv_words *to, span s, uint j0)
 {
     const uint head = get_group_id(1), left = s.end - j0;
@@ -28,8 +28,8 @@ inline void fv_stage_tile(OPERANDS, fv_words *to, span s, uint j0)
     fv_cp_commit();
 }
 
-/* S of Q K^T with the keys from j0 on: relative positions, a window's bias and regions; -INFINITY
- * where the query does not attend to the key. */
+/* Computes S from Q K^T for the keys from j0 on: adds relative positions, a window's bias and
+ * regions; -INFINITY if the query does not attend to the key. */
 inline void fv_add_bias(OPERANDS, fv_scores score[MS], span s, uint mine, uint j0, uint lane)
 {
 #if ADDS
@@ -62,9 +62,9 @@ kernel void __launch_bounds__(FV_GROUP, LEAST) ATTENTION(OPERANDS)
     const span rows_of = SPAN(FV_QUERIES);
     const uint lane = get_local_id(0) % 32;
     const uint mine = get_local_id(0) / 32 * 16 * MS + lane / 4;
-    /* Scores are multiplied on the way to their powers; the sign is the queries', so that the
-     * largest product has the largest score. Where something is added to them, they are multiplied
-     * before. */
+    /* Scores are multiplied by the scale when they become powers. The queries have the scale's
+     * sign, so that the largest product has the largest score. If something is added to the scores,
+     * they are multiplied before that. */
     const float scale = f.s0 * LOG2_E, by = ADDS ? 1.f : fmax(fabs(scale), FLT_MIN);
     fv_queries q[MS];
     fv_read_queries(OPERANDS_GIVEN, q, rows_of, mine, !ADDS && scale < 0.f);

@@ -1,24 +1,25 @@
 /* softmax_tiles.cuh: softmax attention of a block of queries on tensor cores with online
  * statistics, by tiles of KEYS keys. Scores never leave the registers.
  *
- * A work-group of four warps has FV_QUERIES queries of one head, a warp 16 or 32 of them. Keys and
- * values of a tile go through shared memory, the next ones while these are in use. For each of
- * them and 16 queries
+ * A work-group of four warps computes FV_QUERIES queries of one head, a warp 16 or 32 of them. Keys
+ * and values of a tile are copied to shared memory, the next ones while these are in use. For each
+ * tile and 16 queries
  *
  *     S = scale Q K^T                    16 x KEYS
  *     m' = max(m, S), P = 2^(S - m'), l = 2^(m - m') l + sum P
  *     O = 2^(m - m') O + P V             16 x FV_DV
  *
- * with S in units of log2(e). Tensor cores leave S as they take P, so that only maxima and sums are
- * exchanged, between the four threads of a row. P V is summed by itself and added to O outside of
- * them: they cut sums off where others round.
+ * where S includes the factor log2(e). Tensor cores write S in the order in which they read P, so
+ * that only maxima and sums are exchanged, between the four threads of a row. P V of a tile is
+ * summed separately and added to O outside of tensor cores, because those truncate sums instead of
+ * rounding.
  *
- * Numbers of 16 bits, where Q, K and V have the same, are multiplied as they are, and P as a sum of
- * two. Anything else is split into sums of tf32 numbers, FV_<n>_PARTS of operand n. P of float16 is
- * 2^15 as large, so that its low part is not lost below the smallest number.
+ * If Q, K and V have the same 16-bit type, they are multiplied unconverted, and P as a sum of two
+ * such numbers. Everything else is split into sums of tf32 numbers, FV_<n>_PARTS for operand n. In
+ * float16, P is scaled by 2^15, so that its low part does not underflow.
  *
- * Channels come in blocks of 32, zeros after the last. Thread (g, t) of a warp, lane 4 g + t,
- * takes channels 8 t .. 8 t + 7 of a row of Q and K, whatever order tensor cores think they are in.
+ * Channels come in blocks of 32, zeros after the last. Thread (g, t) of a warp, lane 4 g + t, takes
+ * channels 8 t .. 8 t + 7 of a row of Q and K, whatever order tensor cores think they are in.
  *
  *   K   a block: KEYS rows of 64 bytes, which eight threads read two of; of floats 128, where odd
  *       rows have neighbouring sixteens of bytes swapped
@@ -27,17 +28,18 @@
  *
  * In none of these does a bank serve two threads at once.
  *
- * Macros of the host side: those above; FV_D, FV_DV width of a head's keys and values; FV_WIDE<n>,
- * FV_WIDE_OUT 1 where rows of operand n, and heads in them, can be moved by 16 bytes.
+ * Macros defined by the host: those above; FV_D, FV_DV width of a head's keys and values;
+ * FV_WIDE<n>, FV_WIDE_OUT 1 where rows of operand n, and heads in them, can be moved by 16 bytes.
  *
- * What includes this has the queries as a span, with query_row(s, r) and is_query(s, r): the row of
- * query r of the work-group, which may be any where there is none. A thread's first is `mine`.
+ * The including file must define the type span, the queries of a work-group, with query_row(s, r)
+ * and is_query(s, r). query_row gives the row of query r; it may be any row if there is no such
+ * query. `mine` is a thread's first query.
  */
 #define KEYS FV_KEYS
 #define NK (KEYS / 8) /* tiles of keys */
 #define DB ((FV_D + 31) / 32)
 #define VB ((FV_DV + 31) / 32) /* blocks of channels */
-#define MS (FV_QUERIES / 64)   /* of 16 queries, of a warp */
+#define MS (FV_QUERIES / 64)   /* tiles of 16 queries per warp */
 
 #define MATH_TF32 0
 #define MATH_F16 1
@@ -51,13 +53,13 @@ typedef FV_CELL(0) fv_factor;
 #define V_PITCH 4
 #endif
 #define PER FV_PER_WORDS(fv_factor)
-#define WORDS (32 / PER) /* sixteens of bytes of a row of a block */
+#define WORDS (32 / PER) /* 16-byte units in a row of a block */
 #define SHIFT (FV_MATH == MATH_F16 ? 15.f : 0.f)
 
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
-/* Rows order(0) to order(rows - 1) of C at the same channels of a head to the blocks of a stage;
- * zeros past the end. */
+/* Copies rows order(0) to order(rows - 1) of C, at the same channels of a head, to the blocks of a
+ * stage; zeros past the end. */
 template <int CHANNELS, int PITCH, bool TURNED, bool WIDE, class C, class O>
 inline void fv_stage(fv_words *to, const C *from, uint ld, uint rows, O order)
 {
@@ -130,7 +132,7 @@ inline void fv_set_weights(fv_weights &p, const fv_scores s)
 
 inline void fv_mix(fv_sums sum[MS], const fv_weights p[MS], const fv_words *v, uint lane)
 {
-    /* The row of V and the sixteen of bytes that this lane names. */
+    /* The row of V and the 16-byte unit whose address this lane passes. */
     const uint row = lane % 16, sixteen = lane / 16, swap = row / 2 % 4;
     EACH(k, NK / 2) {
         uint y[2][4];
@@ -145,7 +147,7 @@ inline void fv_mix(fv_sums sum[MS], const fv_weights p[MS], const fv_words *v, u
     }
 }
 
-/* Number i of a row's eight in a block: where it is in the sums, and its channel. */
+/* Where number i of the eight that a thread has of a row is among the sums, and its channel. */
 #define RUN 2
 #define FV_SUM(sum, s, i) sum[(i) / 2][2 * (s) + (i) % 2]
 #define FV_CHANNEL(i) (8 * ((i) / 2) + 2 * (lane % 4) + (i) % 2)
@@ -220,13 +222,13 @@ inline void fv_mix(fv_sums sum[MS], const fv_weights p[MS], const fv_words *v, u
 
 /* ---- attention ---- */
 
-/* Calls for every score of a thread: number i of tile n of the queries m. */
+/* Loops over every score of a thread: number i of tile n, for queries m. */
 #define EACH_SCORE(m, n, i)                                                                        \
     EACH(m, MS)                                                                                    \
         EACH(n, NK)                                                                                \
             EACH(i, 4)
 
-/* A thread's queries, each eighth from `mine` on. With `flip` their sign is changed. */
+/* Loads a thread's queries, each eighth one from `mine` on. With `flip` their sign is changed. */
 inline void fv_read_queries(OPERANDS, fv_queries q[MS], span s, uint mine, bool flip)
 {
     EACH(m, 2 * MS)
@@ -242,13 +244,13 @@ inline void fv_read_queries(OPERANDS, fv_queries q[MS], span s, uint mine, bool 
             }
 }
 
-/* A thread's statistics of its 2 MS rows: the largest score, times the scale, less SHIFT; the sum
+/* A thread's statistics of its 2 MS rows: the largest score, times the scale, minus SHIFT; the sum
  * of its own powers; 2^(m - m') of the last tile. */
 typedef struct fv_online {
     float peak[2 * MS], sum[2 * MS], fade[2 * MS];
 } fv_online;
 
-/* m', l, and P in place of S, which is multiplied by `by` on the way. */
+/* Computes m', l, and P in place of S. S is multiplied by `by` first. */
 inline void fv_weigh(fv_online &of, fv_scores score[MS], float by)
 {
     float top[2 * MS];
@@ -282,7 +284,7 @@ inline void fv_add_values(fv_sums o[MS][VB], const fv_weights p[MS], const float
     }
 }
 
-/* O / l of this thread's rows. */
+/* Writes O / l of this thread's rows. */
 inline void fv_write_rows(OPERANDS, const fv_sums o[MS][VB], const float sum[2 * MS], span s,
                           uint mine, uint lane)
 {
@@ -303,6 +305,6 @@ inline void fv_write_rows(OPERANDS, const fv_sums o[MS][VB], const float sum[2 *
     }
 }
 
-/* Work-groups of a unit at least: three where their registers are nearly few enough by themselves.
- */
+/* The fewest work-groups that a multiprocessor must be able to run, by which the compiler limits
+ * registers: three if it would use nearly few enough anyway. */
 #define LEAST (MS == 1 && FV_MATH != MATH_TF32 && DB <= 2 && VB <= 2 ? 3 : 1)
