@@ -21,7 +21,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMPUTES = ("f32", "bf16", "int8")
-# Sizes of pictures; families that are not listed have a size of their own.
+# Sizes of pictures; None: the model has a size of its own.
 MODELS = {"dinov2-s": "518", "siglip-b16": "224", "depth-anything-s": "518", "rf-detr-s": None, "eomt-s": None,
           "sam-b16": None, "vitpose-s": None, "mavit-t": "224", "mavit-t-fpn": "224", "nalaformer-t": "224",
           "pola-swin-t": "224", "pola-pvt-t": "224", "gla-340m": None}

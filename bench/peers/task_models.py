@@ -152,7 +152,7 @@ def picture(name, size, seed):
 
 
 def _draw(model):
-    """Scales weights so that each layer keeps the size of its input, as trained layers do."""
+    """Draws random weights with which each layer keeps the size of its input, as trained layers do."""
     import torch
     torch.manual_seed(0)
     for p in model.parameters():

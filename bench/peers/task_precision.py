@@ -120,7 +120,7 @@ def fovea_engine(name, folder):
 
 
 def sample_in_float32():
-    """bfloat16 of this function gives NaN for RF-DETR's finite values:
+    """Makes PyTorch's grid_sample compute in float32: in bfloat16 it gives NaN for RF-DETR's finite values,
     findings/torch_bf16_grid_sample_strided.sh."""
     import torch
     sample = torch.nn.functional.grid_sample

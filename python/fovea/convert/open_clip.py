@@ -17,8 +17,8 @@ MODES = ("shortest", "squash")
 
 
 def by_name(name, tensors):
-    """OpenAI's weights were trained with another GELU than OpenCLIP's. Only they have the tensor
-    input_resolution."""
+    """The config by the model's name. OpenAI's weights, which alone have the tensor input_resolution, were trained
+    with another GELU than OpenCLIP's."""
     quick = "/" in name or name.endswith("-quickgelu") or "input_resolution" in tensors
     return {"model_type": "clip", "vision_config": {"hidden_act": "quick_gelu" if quick else "gelu"}}
 

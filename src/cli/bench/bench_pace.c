@@ -146,7 +146,7 @@ static json_t *describe_series(const struct pace *p)
     return series;
 }
 
-/* Median distance of the latencies from their median. */
+/* Half the distance between the 5 % and the 95 % quantile of the latencies. */
 static double jitter(const bench_case *c)
 {
     return (bench_quantile(c, 0.95) - bench_quantile(c, 0.05)) / 2;

@@ -51,7 +51,7 @@ void colour_of_class(uint8_t rgb[3], uint32_t class)
             rgb[c] = (uint8_t)(rgb[c] | (class >> c & 1) << bit);
 }
 
-/* Hues a golden section apart. */
+/* Consecutive numbers differ in hue by the golden section of the circle. */
 void colour_of_instance(uint8_t rgb[3], size_t i)
 {
     const double hue = 6 * fmod(0.08 + (double)i * 0.6180339887498949, 1);

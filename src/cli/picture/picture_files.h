@@ -32,7 +32,7 @@ struct picture_kind {
     const char *remedy; /* how to convert a format that cannot be read; else NULL */
 };
 
-/* bytes at the beginning of a file that suffice to tell all formats apart */
+/* Bytes at the beginning of a file that suffice to tell all formats apart */
 enum { PICTURE_HEAD = 256 };
 
 bool picture_is_read(enum picture_format format); /* here */

@@ -195,8 +195,8 @@ static int digit(char c)
                                   : -1;
 }
 
-/* Reads the orientation from a text of three lines: an empty one, its length, and the profile in
- * hexadecimal. */
+/* Reads the orientation from a text whose first three lines are empty, the profile's name and its
+ * length; the profile follows in hexadecimal. */
 static int orientation_of_profile(const char *text)
 {
     for (int lines = 0; *text && lines < 3; text++)
