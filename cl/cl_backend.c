@@ -126,7 +126,7 @@ static fovea_status start_and_probe(fv_device *d, cl_context context)
     d->features = 0;
     d->int8_attention = false;
     d->recorder.by = FV_CL_NO_RECORDS;
-    fv_gpu_add_words(d->quirks, "crashed when probed: its core features are used");
+    fv_gpu_add_words(d->quirks, "crashed when probed: only its core features are used");
     return start(d, context);
 }
 

@@ -207,9 +207,10 @@ static fovea_status import_memory(cl_import *m, fv_device *d, const fv_import_re
     if (why.length)
         return fv_fail(FOVEA_ENOTSUP, "the driver imports no such memory (%s)", why.text);
     if (lacks.length)
-        return fv_fail(FOVEA_ENOTSUP, "the driver has none of %s", lacks.text);
-    return fv_fail(FOVEA_ENOTSUP, "OpenCL takes no memory of this kind; give it a dma-buf, a "
-                                  "cl_mem or memory of the host's");
+        return fv_fail(FOVEA_ENOTSUP, "the driver has none of the extensions %s", lacks.text);
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "OpenCL cannot import memory of this kind; pass a dma-buf, a cl_mem or host memory");
 }
 
 /* Checks the size of a buffer that the driver knows, such as a hardware buffer's. */

@@ -99,7 +99,7 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
         bool there;
         const char *text;
     } quirks[] = {
-        {!l->group, "says nothing of its limits"},
+        {!l->group, "reports no limits"},
         {p->direct, "driver opened directly, without a loader"},
         {!number_of(p, CL_DEVICE_COMPILER_AVAILABLE), "no compiler"},
         {!half && !hidden, "no float16 arithmetic"},
@@ -107,7 +107,7 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
         {!l->own_local && !l->cpu && !mesa, "local memory is main memory"},
         {l->local < 16 << 10, local},
         {l->group < 256, group},
-        {l->largest < l->memory / 2, "buffers of less than half the memory"},
+        {l->largest < l->memory / 2, "buffers limited to less than half the memory"},
         {!(number_of(p, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_PROFILING_ENABLE), "no timestamps"},
     };
     for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)

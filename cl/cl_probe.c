@@ -405,9 +405,9 @@ void fv_cl_probe(fv_device *d)
         does(d, HALF, standard, half_right, "float16 arithmetic announced, but does not work"))
         d->features |= FV_NEED_CL_HALF;
     probe_dot(d);
-    if (!does(d, TURNS, standard, turns_right, "leaves loops of many turns early"))
+    if (!does(d, TURNS, standard, turns_right, "ends long loops early"))
         d->limits.few_turns = true;
-    does(d, APART, standard, apart_right, "reads vectors wrong that are not aligned: run verify");
+    does(d, APART, standard, apart_right, "reads unaligned vectors wrong: run fovea verify");
     probe_subgroups(d);
     probe_image(d);
     if (!d->limits.cpu && d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT))

@@ -692,7 +692,7 @@ fovea_status fv_cl_queue_trace(fv_queue *base, fv_trace *t)
     FV_TRY(fv_cl_trace_open(&q->trace, NULL));
     const fovea_status status = set_timed(q, t || q->wanted);
     if (t && (q->clockless || status != FOVEA_OK))
-        return fv_fail(FOVEA_ENOTSUP, "this device's driver tells no times of what it runs");
+        return fv_fail(FOVEA_ENOTSUP, "this device's driver reports no times of what it runs");
     return fv_cl_trace_open(&q->trace, t);
 }
 

@@ -5,7 +5,7 @@
 static const char lost_text[] = "the device was lost; close it and open it again";
 /* The context is shared by the whole process, and exists as long as anyone uses it. */
 static const char broken_text[] = "the device was lost; close all that uses it in this process and "
-                                  "open it again, or start the process anew";
+                                  "open it again, or restart the process";
 
 fovea_status fv_cuda_ready(const fv_device *d)
 {

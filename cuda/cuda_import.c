@@ -109,7 +109,7 @@ static fovea_status check_frame(const CUeglFrame *f, const fv_import_request *r)
 static fovea_status take_egl(cuda_import *m, void *image, const fv_import_request *r)
 {
     if (!has_egl())
-        return fv_fail(FOVEA_ENOTSUP, "this driver takes no EGL images");
+        return fv_fail(FOVEA_ENOTSUP, "this driver cannot import EGL images");
     CUresult error = fv_cuda.cuGraphicsEGLRegisterImage(&m->mapped, image, 0);
     if (error != CUDA_SUCCESS) {
         m->mapped = NULL;
@@ -242,7 +242,7 @@ static fovea_status take_dmabuf(cuda_import *m, const fv_import_request *r)
         if (n > 0 && (size_t)n < sizeof why - used)
             used += (size_t)n;
     }
-    return fv_fail(FOVEA_ENOTSUP, "CUDA does not take the dma-buf: %s", why);
+    return fv_fail(FOVEA_ENOTSUP, "CUDA cannot import the dma-buf: %s", why);
 }
 
 /* ---- all of them ---- */
@@ -264,7 +264,7 @@ static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_req
     case FOVEA_EXTERNAL_AHARDWAREBUFFER:
         break;
     }
-    return fv_fail(FOVEA_ENOTSUP, "CUDA takes no memory of OpenCL's or Android's");
+    return fv_fail(FOVEA_ENOTSUP, "CUDA cannot import memory of OpenCL or Android");
 }
 
 static void give_back(cuda_import *m)
@@ -287,7 +287,7 @@ static const char *reason_to_copy(const cuda_import *m)
 {
     CUdeviceptr all = m->device;
     if (m->host || m->pinned)
-        return "the host's memory is kept in no cache of the device's";
+        return "the device does not cache host memory";
     if (m->mapped && m->frame.frameType == 0)
         return "its pixels lie in an array of the driver's";
     for (unsigned i = 0; !m->device && i < m->frame.planeCount; i++)
@@ -295,7 +295,7 @@ static const char *reason_to_copy(const cuda_import *m)
     if (all % sizeof(float) != 0) /* kernels read numbers at their alignment */
         return "its address is not a multiple of 4";
     return fv_cuda_has_graphs() && !fv_cuda_changes_graphs()
-               ? "this driver changes nothing of what was recorded"
+               ? "this driver cannot change what was recorded"
                : NULL;
 }
 

@@ -57,7 +57,7 @@ uint32_t fv_cuda_features(const fv_cuda_limits *l)
 static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const char *target)
 {
     if (!l->group)
-        fv_gpu_add_words(out->quirks, "says nothing of its limits");
+        fv_gpu_add_words(out->quirks, "reports no limits");
     if (!fv_cuda_nvrtc())
         fv_gpu_add_words(out->quirks, "no NVRTC: no kernel can be compiled");
     else if (!*target)

@@ -98,14 +98,14 @@ static const char *remedy(CUresult error)
     case CUDA_ERROR_OUT_OF_MEMORY:
         return "use a smaller picture, linear attention or a memory limit";
     case CUDA_ERROR_NOT_INITIALIZED:
-        return "CUDA does not outlive a fork: open devices in the process that uses them";
+        return "CUDA cannot be used after a fork: open devices in the process that uses them";
     case CUDA_ERROR_DEINITIALIZED:
         return "the process is ending: close devices before that";
     case CUDA_ERROR_STUB_LIBRARY:
         return "this is the stub that programs are linked with: take its folder out of "
                "LD_LIBRARY_PATH";
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
-        return "another process has the GPU to itself: see nvidia-smi";
+        return "another process uses the GPU exclusively: see nvidia-smi";
     case CUDA_ERROR_NO_DEVICE:
         return "there is no GPU of NVIDIA's, or CUDA_VISIBLE_DEVICES hides it";
     case CUDA_ERROR_INVALID_IMAGE:
@@ -115,7 +115,7 @@ static const char *remedy(CUresult error)
     case CUDA_ERROR_SYSTEM_NOT_READY:
         return "NVIDIA's services (fabric manager) have to run first";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-        return "the driver was replaced: start the machine anew";
+        return "the driver was replaced while it was in use: restart the machine";
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
         return "remove the package cuda-compat: this GPU takes its own driver only";
     default:
@@ -128,7 +128,7 @@ fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what)
     const char *help = remedy(error);
     if (!help)
         help = fv_cuda_is_fatal(error)
-                   ? "close all that uses this GPU in this process, or start the process anew"
+                   ? "close all that uses this GPU in this process, or restart the process"
                    : "close the device and open it again";
     return fv_fail(error == CUDA_ERROR_OUT_OF_MEMORY ? FOVEA_ENOMEM : FOVEA_EDEVICE,
                    "%s%s%s: %s (%d); %s", call, what ? " " : "", what ? what : "",
@@ -168,7 +168,7 @@ static void explain(const char *library, const char *lacks, CUresult error)
     else
         snprintf(status_text, sizeof status_text, "cuda: %s has no device: %s (%d); %s", library,
                  fv_cuda_error_name(error), error,
-                 remedy(error) ? remedy(error) : "nvidia-smi may tell what is wrong");
+                 remedy(error) ? remedy(error) : "run nvidia-smi to find out why");
 }
 
 static void find_driver(void)

@@ -126,8 +126,8 @@ static fovea_status nvrtc_failed(nvrtcResult error, const char *call, const char
 {
     if (error == NVRTC_ERROR_OUT_OF_MEMORY)
         return fv_fail(FOVEA_ENOMEM, "%s %s: out of memory", call, name);
-    return fv_fail(FOVEA_EDEVICE, "%s %s: NVRTC error %d; another version of it may do", call, name,
-                   error);
+    return fv_fail(FOVEA_EDEVICE, "%s %s: NVRTC error %d; another version of it may work", call,
+                   name, error);
 }
 
 /* The compiler's words. */
@@ -144,7 +144,7 @@ static fovea_status compile_failed(const fv_nvrtc_api *nvrtc, nvrtcProgram progr
         *log = 0;
     fv_gpu_one_line(log);
     fv_fail(FOVEA_EDEVICE,
-            "nvrtcCompileProgram %s: error %d; another version of NVRTC may do: "
+            "nvrtcCompileProgram %s: error %d; another version of NVRTC may work: "
             "%.300s",
             name, error, log);
     fv_mem_free(log);

@@ -227,7 +227,7 @@ bool fv_gpu_cache_find(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, f
     if (entry_check(data, size, &h) != size)
         doubt(c, name, "its file is damaged");
     else if (!has_key(data, &h, k))
-        doubt(c, name, "its file is another program's");
+        doubt(c, name, "its file belongs to another program");
     else {
         *out = (fv_gpu_binary){(char *)data + sizeof h + h.key_size, h.binary_size, data};
         return true;
@@ -250,7 +250,7 @@ void fv_gpu_cache_hit(fv_gpu_cache *c, const char *name)
 
 void fv_gpu_cache_refused(fv_gpu_cache *c, const char *name)
 {
-    doubt(c, name, "the driver does not take it");
+    doubt(c, name, "the driver rejects it");
 }
 
 /* ---- storing ---- */
@@ -301,7 +301,7 @@ fovea_status fv_gpu_entries_check(const void *data, uint64_t size)
     struct header h;
     if (size >= sizeof magic && memcmp(data, magic, sizeof magic - 1) == 0 &&
         memcmp(data, magic, sizeof magic) != 0) {
-        fv_log("cache: kernel binaries of another version of the library are passed over");
+        fv_log("cache: kernel binaries of another version of the library are ignored");
         return FOVEA_OK;
     }
     for (uint64_t at = 0, n; at < size; at += n) {

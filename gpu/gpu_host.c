@@ -191,7 +191,7 @@ uint32_t fv_gpu_group(const fv_gpu_step *s, uint32_t below, uint32_t most, uint6
 
 fovea_status fv_gpu_no_group(const fv_gpu_step *s)
 {
-    return fv_fail(FOVEA_ENOTSUP, "kernel %s: no work-group of this device holds it",
+    return fv_fail(FOVEA_ENOTSUP, "kernel %s: this device has no work-groups that can run it",
                    s->base.l.kernel->name);
 }
 

@@ -109,7 +109,7 @@ static fovea_status check_options(const fovea_device_options *o)
         return fv_fail(FOVEA_EINVAL, "%u threads are too many; use at most %u", o->threads,
                        (unsigned)FV_PROCESSORS);
     if (o->priority > 99)
-        return fv_fail(FOVEA_EINVAL, "threads of priority %u; choose 1 to 99, or 0 for the usual",
+        return fv_fail(FOVEA_EINVAL, "threads of priority %u; choose 1 to 99, or 0 for the default",
                        o->priority);
     if (o->thread_name && strlen(o->thread_name) > 10)
         return fv_fail(FOVEA_EINVAL, "thread name '%.40s': 10 characters at most", o->thread_name);

@@ -300,7 +300,7 @@ static void unknown_rates(void **state)
     const fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_EDEVICE);
     assert_non_null(strstr(fovea_error(), "lost"));
-    assert_non_null(strstr(fovea_error(), "start the process anew"));
+    assert_non_null(strstr(fovea_error(), "restart the process"));
     hostile.set(NULL, 0);
     fovea_device_close(device);
     nothing_left();

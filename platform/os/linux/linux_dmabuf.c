@@ -48,7 +48,7 @@ static fovea_status fill(fv_os_dmabuf *d, uint64_t size)
     const off_t end = lseek(d->fd, 0, SEEK_END);
     d->size = end > 0 ? (uint64_t)end : 0;
     if (d->size && d->size < size)
-        return fv_fail(FOVEA_EINVAL, "a dma-buf of %llu bytes, the picture needs %llu of it",
+        return fv_fail(FOVEA_EINVAL, "the dma-buf has %llu bytes; the picture needs %llu",
                        (unsigned long long)d->size, (unsigned long long)size);
     void *data = mmap(NULL, (size_t)(d->size ? d->size : size), PROT_READ, MAP_SHARED, d->fd, 0);
     d->data = data == MAP_FAILED ? NULL : data;
@@ -104,7 +104,8 @@ fovea_status fv_os_fence_wait(int fd, double seconds)
         if (ready > 0 && !(fence.revents & (POLLNVAL | POLLERR)))
             return FOVEA_OK;
         if (ready > 0)
-            return fv_fail(FOVEA_EINVAL, "file descriptor %d is no fence, or one that failed", fd);
+            return fv_fail(FOVEA_EINVAL, "file descriptor %d is not a fence, or its fence failed",
+                           fd);
         if (ready < 0 && errno != EINTR && errno != EAGAIN)
             return fv_fail(FOVEA_EINVAL, "fence %d: %s", fd, strerror(errno));
         if (ready == 0 && left <= 0)
