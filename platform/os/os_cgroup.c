@@ -1,4 +1,4 @@
-/* os_cgroup.c: the cgroups of this process and what they limit. */
+/* os_cgroup.c: finds the cgroups of this process and their limits. */
 #define _GNU_SOURCE
 #include "platform/os/os_cgroup.h"
 
@@ -29,8 +29,8 @@ bool fv_cgroup_line(char out[FV_LINE], const char *root, const char *format, ...
     return read;
 }
 
-/* From `group` up to the mount. A container may see its own group as the mount, under a name that
- * is not there. */
+/* Visits the folders from `group` up to the mount. In a container, the mount may be the process's
+ * own group, while its name does not exist there. */
 static void follow_group(const char *root, const char *mount, const char *group,
                          fv_cgroup_visit *visit, void *ctx)
 {
@@ -74,8 +74,8 @@ void fv_cgroup_walk(const char *root, fv_cgroup_visit *visit, void *ctx)
         fclose(f);
 }
 
-/* Both count as limits: beyond memory.high the kernel slows a group down, beyond memory.max it ends
- * one of its processes. */
+/* Both limits count: above memory.high the kernel slows a group down, above memory.max it ends one
+ * of its processes. */
 static void lower_limit(void *ctx, const char *root, const char *folder, bool nearest)
 {
     static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};

@@ -4,7 +4,7 @@
  *     /proc/self/cgroup   which
  *     /sys/fs/cgroup      what they may have
  *
- * `root`: where /proc and /sys lie; "" for this machine.
+ * `root`: the folder that contains /proc and /sys; "" for this machine.
  */
 #ifndef FOVEA_PLATFORM_OS_CGROUP_H
 #define FOVEA_PLATFORM_OS_CGROUP_H
@@ -16,17 +16,18 @@
 
 #define FV_LINE 4096 /* a list may name every other processor */
 
-/* The first line of a file under `root`, without its end; false where there is none. */
+/* Reads the first line of a file under `root`, without its newline; false if there is none. */
 bool fv_cgroup_line(char out[FV_LINE], const char *root, const char *format, ...) FV_PRINTF(3, 4);
 
-/* Calls `visit` with the folder of each group, the `nearest` one first, then those above it. */
+/* Calls `visit` with the folder of each group: the process's own, which is `nearest`, then those
+ * above. */
 typedef void fv_cgroup_visit(void *ctx, const char *root, const char *folder, bool nearest);
 void fv_cgroup_walk(const char *root, fv_cgroup_visit *visit, void *ctx);
 
 /* Memory limit of these cgroups in bytes; UINT64_MAX: none. */
 uint64_t fv_cgroup_memory(const char *root);
-/* Bytes that the kernel thinks it could give to a process now, caches that it would drop included;
- * at most these cgroups' limit. UINT64_MAX: it does not say. */
+/* Bytes that the kernel estimates it could give to a process now, including caches that it would
+ * drop; at most these cgroups' limit. UINT64_MAX: unknown. */
 uint64_t fv_cgroup_free(const char *root);
 
 #endif

@@ -17,7 +17,7 @@
 #include "platform/os/os_cgroup.h"
 #include "platform/os/os_machine.h"
 
-enum { EVEN = 1024 }; /* capacity of every core, where the system does not say how they differ */
+enum { EVEN = 1024 }; /* capacity of every core if the system reports no differences */
 
 int fv_cores_listed(const char *list, uint32_t id)
 {
@@ -62,7 +62,8 @@ static void keep_listed(fv_cores *c, const char *list)
 
 /* ---- how fast ---- */
 
-/* A number from a file of every processor; false unless all have one: scales differ. */
+/* Reads a number from a file of every processor. False unless all have the file, since numbers of
+ * different files are not comparable. */
 static bool read_numbers(uint32_t out[FV_PROCESSORS], const fv_cores *c, const char *root,
                          const char *file)
 {
@@ -85,7 +86,7 @@ static bool differ(const uint32_t *value, uint32_t n)
     return false;
 }
 
-/* Cores that issue in order: Cortex-A53, A35, A55, A510, A520. */
+/* Whether a core issues instructions in order: Cortex-A53, A35, A55, A510, A520. */
 static bool issues_in_order(const char *root, uint32_t id)
 {
     static const uint16_t parts[] = {0xd03, 0xd04, 0xd05, 0xd46, 0xd80};
@@ -109,8 +110,8 @@ static void read_capacities(fv_cores *c, const char *root)
             c->cpu[i].capacity = value[i];
         return;
     }
-    /* The clock alone is not a measure between kinds: small cores, of a hybrid x86 and those of ARM
-     * that issue in order, multiply about half as much in a cycle. */
+    /* The clock rate alone does not compare different kinds of cores: small cores of a hybrid x86,
+     * and ARM cores that issue in order, multiply about half as much per cycle. */
     char atoms[FV_LINE];
     const bool clocks = read_numbers(value, c, root, "cpufreq/cpuinfo_max_freq");
     const bool hybrid = fv_cgroup_line(atoms, root, "/sys/devices/cpu_atom/cpus");
@@ -123,7 +124,7 @@ static void read_capacities(fv_cores *c, const char *root)
 
 /* ---- how much of their time ---- */
 
-/* Processors' worth of time that a cgroup's folder gives; infinite where it says nothing. */
+/* How many processors' worth of time a cgroup's folder allows; infinite if it sets no limit. */
 static double quota_in(const char *root, const char *folder)
 {
     char line[FV_LINE];
@@ -149,7 +150,7 @@ static bool cpuset_in(char out[FV_LINE], const char *root, const char *folder)
            fv_cgroup_line(out, root, "%s/cpuset.cpus", folder);
 }
 
-/* The smallest quota of the group and those above it counts, and the nearest cpuset. */
+/* The smallest quota of the group and of those above it counts, but only the nearest cpuset. */
 struct share {
     fv_cores *cores;
     double quota;

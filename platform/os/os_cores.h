@@ -9,21 +9,22 @@
 
 #define FV_PROCESSORS 1024
 
-/* `capacity`: equal numbers on a symmetric machine, larger on faster cores. */
+/* `capacity`: relative speed; equal on a symmetric machine, larger for faster cores. */
 typedef struct fv_processor {
     uint32_t id, capacity;
 } fv_processor;
 
 typedef struct fv_cores {
     uint32_t n;
-    uint32_t most; /* that can be busy at once: fewer than n where a cgroup limits their time */
+    uint32_t most; /* how many can be busy at once; fewer than n if a cgroup limits their time */
     fv_processor cpu[FV_PROCESSORS];
 } fv_cores;
 
-/* Of this process: affinity, cpuset and processors that are off respected. At least one. */
+/* Finds the processors of this process, considering affinity, cpuset and processors that are off.
+ * At least one. */
 void fv_cores_find(fv_cores *out);
 
-/* The same for a system whose /sys and /proc are under `root`, for a thread that may use the
+/* Does the same for a system whose /sys and /proc are under `root`, and a thread that may use the
  * processors with allowed[id]. */
 void fv_cores_read(fv_cores *out, const char *root, const bool allowed[FV_PROCESSORS]);
 

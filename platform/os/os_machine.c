@@ -1,4 +1,4 @@
-/* os_machine.c: what os_machine.h asks of any POSIX system. */
+/* os_machine.c: the parts of os_machine.h that any POSIX system has. */
 #define _GNU_SOURCE /* RLIMIT_MEMLOCK */
 #include "platform/os/os_machine.h"
 

@@ -1,4 +1,5 @@
-/* os_machine.h: what the core asks of the operating system about processors, time and memory. */
+/* os_machine.h: the functions of the operating system that the core needs for processors, time and
+ * memory. */
 #ifndef FOVEA_PLATFORM_OS_MACHINE_H
 #define FOVEA_PLATFORM_OS_MACHINE_H
 
@@ -9,35 +10,36 @@
 
 #include "base/status.h"
 
-/* A block whose address is a multiple of `align`, a power of two; NULL without memory. */
+/* Allocates a block whose address is a multiple of `align`, a power of two; NULL if there is no
+ * memory. */
 void *fv_machine_alloc(size_t align, size_t size);
 void fv_machine_free_block(void *p);
 
-/* Asks for huge pages for [p, p + size); a hint. */
+/* Asks for huge pages for [p, p + size). This is a hint. */
 void fv_machine_advise_huge(void *p, uint64_t size);
 uint64_t fv_machine_page(void); /* bytes */
 
-/* Keeps the pages of [p, p + size) in main memory until they are unlocked, which does not nest.
+/* Keeps the pages of [p, p + size) in main memory until they are unlocked; locks do not nest.
  * ENOMEM names `what` and the remedy. */
 fovea_status fv_machine_lock(void *p, uint64_t size, const char *what);
 void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void); /* monotonic */
-/* Seconds that the threads of this process were ready to run and had no processor, as others had
- * it; NAN: the system does not say. */
+/* Seconds that the threads of this process were ready to run but had no processor, because others
+ * used it. NAN: unknown. */
 double fv_machine_waited(void);
 uint64_t fv_machine_memory(void); /* bytes of main memory that the process may have; 0: unknown */
-uint64_t fv_machine_free(void);   /* of it that could be had now; UINT64_MAX: unknown */
+uint64_t fv_machine_free(void);   /* bytes of it that are available now; UINT64_MAX: unknown */
 /* Identifies this process: a forked child has another number. */
 uint64_t fv_machine_process(void);
 
-/* Sleeps while *word == seen, at most `seconds` (negative: without bound); may return early. */
+/* Sleeps while *word == seen, at most `seconds` (negative: without limit); may return early. */
 void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds);
 /* Sleeps for `seconds`, as exactly as the system can: the thread's timer slack is set to a minimum
  * meanwhile and restored afterwards. */
 void fv_machine_nap(double seconds);
 void fv_machine_wake(_Atomic uint32_t *word); /* all sleepers */
-/* A short pause of a spinning thread. */
+/* A short pause for a thread that spins. */
 void fv_machine_pause(void);
 
 /* Which of the processors 0 to n - 1 the calling thread may use: at least one. */
@@ -48,14 +50,15 @@ void fv_machine_pin(const uint32_t *cpus, uint32_t n);
 uint32_t fv_machine_here(void);
 void fv_machine_name_thread(const char *name);
 
-/* Rounding to nearest and flushed denormals for the calling thread; returns the mode to restore. */
+/* Sets rounding to nearest and flushing of denormals for the calling thread; returns the mode to
+ * restore. */
 uint64_t fv_machine_float_enter(void);
 void fv_machine_float_leave(uint64_t mode);
 
-/* Instructions of ARM of 64 bits and of RISC-V that the system says there are: whose registers it
- * saves. Processors of x86-64 tell by themselves. */
+/* Instructions of 64-bit ARM and of RISC-V that the system reports, and whose registers it saves.
+ * On x86-64 the processor itself is asked. */
 enum fv_machine_instruction {
-    FV_MACHINE_FP16 = 1 << 0, /* arithmetic of floats of 16 bits, of vectors too */
+    FV_MACHINE_FP16 = 1 << 0, /* arithmetic of 16-bit floats, also in vectors */
     FV_MACHINE_DOT = 1 << 1,  /* products of int8, summed by fours */
     FV_MACHINE_BF16 = 1 << 2,
     FV_MACHINE_I8MM = 1 << 3,

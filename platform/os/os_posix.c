@@ -1,4 +1,4 @@
-/* os_posix.c: os.h on POSIX. */
+/* os_posix.c: implements os.h on POSIX systems. */
 #define _GNU_SOURCE /* dladdr */
 
 #include "platform/os/os.h"
@@ -19,7 +19,7 @@
 
 #include "base/mem.h"
 
-enum { PATH = 4096 }; /* bytes of a path that is put together */
+enum { PATH = 4096 }; /* most bytes in a path that is composed here */
 
 enum fv_os_kind fv_os_look(const char *path)
 {
@@ -40,10 +40,10 @@ struct mapping {
     struct timespec written;
     struct timespec changed;
     uint64_t offset;
-    bool settled; /* it was not changed just before it was mapped */
+    bool settled; /* the file had not changed just before it was mapped */
 };
 
-/* Seconds after which a file system gives a change another time. */
+/* Seconds after which a file system records a different time for a change. */
 #define TICK 2
 
 static bool is_settled(const struct stat *st)
@@ -105,7 +105,7 @@ fovea_status fv_os_map_part(int fd, uint64_t offset, uint64_t part, const char *
 
 fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle)
 {
-    /* Without O_NONBLOCK a named pipe would keep us until somebody writes. */
+    /* O_NONBLOCK, because opening a named pipe would otherwise wait until someone writes to it. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return fv_fail(FOVEA_EIO, "%s: cannot open: %s", path, strerror(errno));
@@ -142,7 +142,7 @@ fovea_status fv_os_unchanged(const void *handle, const char *path)
     struct stat st;
     if (!m || (m->fd < 0 ? stat(path, &st) : fstat(m->fd, &st)) != 0 || st.st_dev != m->device ||
         st.st_ino != m->inode)
-        return FOVEA_OK; /* another file has its name now, and this one is as it was */
+        return FOVEA_OK; /* another file has this name now; the mapped one has not changed */
     if (st.st_size == m->size && st.st_mtim.tv_sec == m->written.tv_sec &&
         st.st_mtim.tv_nsec == m->written.tv_nsec)
         return FOVEA_OK;
@@ -157,7 +157,7 @@ static uint64_t nanoseconds(struct timespec t)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Without the device's number, which a file system may have another one of after a restart. */
+/* Leaves out the device's number, which may change when the system restarts. */
 bool fv_os_identity(const void *handle, uint64_t id[FV_OS_IDENTITY])
 {
     const struct mapping *m = handle;
@@ -189,7 +189,7 @@ static fovea_status fail_write(const fv_os_replace *r)
     return fv_fail(FOVEA_EIO, "%s: cannot write: %s", r->path, strerror(errno));
 }
 
-/* Releases r, whose target stays as it was unless the temporary file took its place. */
+/* Releases r. The target stays unchanged, unless the temporary file has replaced it already. */
 static void cancel(fv_os_replace *r)
 {
     if (r->fd >= 0)
@@ -201,7 +201,7 @@ static void cancel(fv_os_replace *r)
     fv_mem_free(r);
 }
 
-/* Opens a file with a new name in the folder of the target. A long name is cut so that it fits with
+/* Opens a file with a new name in the target's folder. A long name is shortened to leave space for
  * the suffix. */
 static fovea_status create_temporary(fv_os_replace *r, size_t size, mode_t mode)
 {
@@ -217,7 +217,7 @@ static fovea_status create_temporary(fv_os_replace *r, size_t size, mode_t mode)
     }
     if (r->fd >= 0)
         return FOVEA_OK;
-    r->temporary[0] = 0; /* it is not ours to remove */
+    r->temporary[0] = 0; /* the file is not ours, so it must not be removed */
     return fail_write(r);
 }
 
@@ -259,7 +259,8 @@ static int open_folder(const char *path, char *buffer)
     return open(slash ? buffer : ".", O_RDONLY | O_CLOEXEC | O_DIRECTORY);
 }
 
-/* The folder's entry is on the disk only once the folder is. Not every file system can do that. */
+/* Writes a folder to disk, since a new entry is on disk only after that. Not every file system can
+ * do this. */
 static void sync_folder(const char *path, char *buffer)
 {
     int fd = open_folder(path, buffer);
@@ -325,7 +326,8 @@ struct fv_os_lock {
     char path[];
 };
 
-/* Opens and locks it: 1; 0: somebody has it; -1: it is gone, or cannot be opened. */
+/* Opens the lock's file and locks it. 1: locked; 0: someone else has it; -1: the file is gone, or
+ * cannot be opened. */
 static int try_lock(fv_os_lock *l)
 {
     struct stat st;
@@ -349,7 +351,7 @@ fovea_status fv_os_lock_file(fv_os_lock **out, const char *path)
     snprintf(l->path, bytes, "%s.lock", path);
     do
         locked = try_lock(l);
-    while (locked < 0 && errno == EAGAIN); /* who had it removed it meanwhile */
+    while (locked < 0 && errno == EAGAIN); /* its owner removed the file meanwhile */
     *out = locked > 0 ? l : NULL;
     fovea_status status = FOVEA_OK;
     if (locked < 0)
@@ -370,7 +372,7 @@ void fv_os_unlock_file(fv_os_lock *l)
 
 /* ---- folders ---- */
 
-/* True if only this user and the administrator can have made or can change it. */
+/* Whether only this user or the administrator can have created the file and can change it. */
 static bool is_ours(const struct stat *st)
 {
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -525,7 +527,8 @@ fovea_status fv_os_each_file(const char *path, fovea_status (*visit)(void *ctx, 
     return status;
 }
 
-/* Looks at a file of a folder, not through a link; *file: its path. False where it is gone. */
+/* Gets the state of a file in a folder, without following links; *file: its path. False if it no
+ * longer exists. */
 static bool look_in(struct stat *st, char file[PATH], const char *folder, const char *name)
 {
     return snprintf(file, PATH, "%s/%s", folder, name) < PATH && lstat(file, st) == 0;
@@ -553,7 +556,7 @@ void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char 
                 since = t;
             }
         }
-        /* Empty files are too many only where none is to stay. */
+        /* Empty files are only removed if no bytes are to stay. */
         again = (bytes > most || most == 0) && oldest[0] && unlink(oldest) == 0;
     }
     closedir(folder);

@@ -1,4 +1,4 @@
-/* linux_dmabuf.c: os_dmabuf.h on Linux. */
+/* linux_dmabuf.c: implements os_dmabuf.h on Linux. */
 #define _GNU_SOURCE /* F_DUPFD_CLOEXEC */
 
 #include "platform/os/os_dmabuf.h"
@@ -14,7 +14,7 @@
 
 #include "platform/os/os_machine.h"
 
-/* Of <linux/dma-buf.h>, which not every system has. */
+/* Declarations of <linux/dma-buf.h>, which not every system has. */
 struct dma_buf_sync {
     uint64_t flags;
 };
@@ -34,7 +34,8 @@ static int sync_host(int fd, uint64_t flags)
     return result ? errno : 0;
 }
 
-/* Plain memory with a descriptor (memfd) has neither caches nor fences to ask for. */
+/* Whether the descriptor is a dma-buf. Plain memory with a descriptor (memfd) has neither caches to
+ * synchronise nor fences. */
 static bool has_fences(int fd)
 {
     const int error = sync_host(fd, DMA_BUF_SYNC_START);

@@ -1,4 +1,4 @@
-/* linux_machine.c: what os_machine.h asks of Linux alone, Android's too. */
+/* linux_machine.c: the parts of os_machine.h that only Linux has, Android included. */
 #define _GNU_SOURCE
 #include "platform/os/os_machine.h"
 
@@ -39,7 +39,7 @@ uint64_t fv_machine_free(void)
     return fv_cgroup_free("");
 }
 
-/* The second number of a thread's schedstat: nanoseconds on a run queue. */
+/* Adds the second number of a thread's schedstat: nanoseconds that it waited on a run queue. */
 static bool thread_waited(double *sum, int threads, const char *thread)
 {
     char path[300], text[128];
@@ -87,8 +87,8 @@ void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds)
 void fv_machine_nap(double seconds)
 {
     const struct timespec t = timespec_of(seconds);
-    /* Linux lets a sleep last 50 us longer, which is more than a nap. A thread whose slack is 0 has
-     * a real-time policy, and none. */
+    /* By default Linux lets a sleep last 50 us longer, which is more than a nap takes. A slack of 0
+     * means that the thread has a real-time policy, for which there is no slack. */
     const int slack = prctl(PR_GET_TIMERSLACK, 0ul, 0ul, 0ul, 0ul);
     const bool changed = slack > 1 && prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul) == 0;
     nanosleep(&t, NULL);
@@ -159,7 +159,7 @@ uint32_t fv_machine_instructions(void)
 #ifdef __aarch64__
     const unsigned long fp16 = HWCAP_FPHP | HWCAP_ASIMDHP;
     out |= (first & fp16) == fp16 ? FV_MACHINE_FP16 : 0;
-#ifdef HWCAP_ASIMDDP /* what headers lack that are older than the instructions */
+#ifdef HWCAP_ASIMDDP /* for headers that are older than the instructions */
     out |= first & HWCAP_ASIMDDP ? FV_MACHINE_DOT : 0;
 #endif
 #ifdef HWCAP2_BF16
@@ -169,7 +169,7 @@ uint32_t fv_machine_instructions(void)
     out |= second & HWCAP2_I8MM ? FV_MACHINE_I8MM : 0;
 #endif
 #elif defined __riscv
-    /* Extensions of one letter are named by their place in the alphabet. */
+    /* RISC-V extensions of one letter have the bit of the letter's position in the alphabet. */
     out |= first & 1ul << ('V' - 'A') ? FV_MACHINE_RVV : 0;
 #endif
     return out;

@@ -1,4 +1,5 @@
-/* files.c: files and folders of posix.h, dirent.h, sys/file.h and sys/mman.h over Windows. */
+/* files.c: implements files and folders of posix.h, dirent.h, sys/file.h and sys/mman.h on
+ * Windows. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <sys/file.h>
@@ -185,7 +186,7 @@ int fv_posix_rename(const char *from, const char *to)
 
 int fv_posix_mkdir(const char *path, int mode)
 {
-    (void)mode; /* a folder has the access list of the one it is in */
+    (void)mode; /* a folder inherits the access list of its parent */
     wchar_t *wide = fv_wide_path(path);
     const int code = wide ? done(CreateDirectoryW(wide, NULL)) : -1;
     free(wide);
@@ -408,6 +409,7 @@ int mprotect(void *data, size_t size, int protection)
 int madvise(void *data, size_t size, int advice)
 {
     (void)advice;
-    VirtualUnlock(data, size); /* pages that are not locked leave the process's memory */
+    /* Unlocking pages that are not locked removes them from the process's memory. */
+    VirtualUnlock(data, size);
     return 0;
 }

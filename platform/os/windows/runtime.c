@@ -1,4 +1,5 @@
-/* runtime.c: what posix.h, dlfcn.h and sys/utsname.h have of the C library and the system. */
+/* runtime.c: implements what posix.h, dlfcn.h and sys/utsname.h need of the C library and the
+ * system. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,7 +11,8 @@
 
 /* ---- the environment ---- */
 
-/* Values that were given out stay: nobody says when they are done with. */
+/* Values that were returned are never freed, because callers of getenv do not say when they are
+ * done. */
 struct variable {
     struct variable *next;
     char *name, *value;
@@ -18,7 +20,7 @@ struct variable {
 static struct variable *given;
 static pthread_mutex_t given_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The variable's value, freed by free(); NULL: it is not set. */
+/* The variable's value, to be freed with free(); NULL: it is not set. */
 static char *read_variable(const char *name)
 {
     wchar_t value[32768];
@@ -132,7 +134,8 @@ long fv_posix_sysconf(int name)
     return (long)(name == _SC_PAGESIZE ? info.dwAllocationGranularity : info.dwNumberOfProcessors);
 }
 
-/* The C library takes the handler back when it calls it; Ctrl-C calls it in a thread of its own. */
+/* The C library resets a handler when it calls it, and calls that of Ctrl-C in a thread of its
+ * own. */
 int fv_posix_sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
     if (number == SIGPIPE || number == SIGBUS)

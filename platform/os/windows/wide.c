@@ -1,4 +1,4 @@
-/* wide.c: text between UTF-8 and UTF-16, and errors of Windows as those of POSIX. */
+/* wide.c: converts text between UTF-8 and UTF-16, and errors of Windows to those of POSIX. */
 #include "platform/os/windows/wide.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ char *fv_narrow(const wchar_t *text)
     return out;
 }
 
-/* The whole path after the prefix for long ones, freed by free(). */
+/* The absolute path after the prefix for long paths, to be freed with free(). */
 static wchar_t *prefixed(const wchar_t *path)
 {
     static const wchar_t local[] = L"\\\\?\\", share[] = L"\\\\?\\UNC\\";
@@ -53,7 +53,7 @@ wchar_t *fv_wide_path(const char *path)
     for (wchar_t *c = wide; c && *c; c++)
         if (*c == '/')
             *c = '\\';
-    /* Folders have 12 characters less; files are made in them. */
+    /* The limit for folders is 12 characters shorter, to leave space for the names of files. */
     if (wide && wcslen(wide) >= MAX_PATH - 12) {
         wchar_t *whole = prefixed(wide);
         free(wide);

@@ -1,4 +1,5 @@
-/* windows_machine.c: os_machine.h on Windows. Threads are POSIX's, by winpthreads. */
+/* windows_machine.c: implements os_machine.h on Windows. Threads are POSIX threads, by
+ * winpthreads. */
 #include "platform/os/os_machine.h"
 
 #include <limits.h>
@@ -24,7 +25,7 @@ void fv_machine_free_block(void *p)
     _aligned_free(p);
 }
 
-/* Large pages need a privilege, and are asked for when memory is taken. */
+/* Does nothing: large pages need a privilege, and have to be requested when memory is allocated. */
 void fv_machine_advise_huge(void *p, uint64_t size)
 {
     (void)p, (void)size;
@@ -37,7 +38,8 @@ uint64_t fv_machine_page(void)
     return info.dwPageSize;
 }
 
-/* As much can be locked as the process may always keep, which is raised for it. */
+/* Only as much can be locked as the process may always keep in memory, so this minimum is raised
+ * first. */
 fovea_status fv_machine_lock(void *p, uint64_t size, const char *what)
 {
     SIZE_T least, most;
@@ -95,7 +97,7 @@ void fv_machine_wake(_Atomic uint32_t *word)
     WakeByAddressAll(word);
 }
 
-/* Timers of high resolution are there since Windows 10, 1803. */
+/* High-resolution timers exist since Windows 10, version 1803. */
 void fv_machine_nap(double seconds)
 {
     const DWORD high = 2; /* CREATE_WAITABLE_TIMER_HIGH_RESOLUTION */
@@ -114,7 +116,7 @@ void fv_machine_pause(void)
     _mm_pause();
 }
 
-/* Of this process's group of at most 64 processors. */
+/* Processors of this process's group, which has at most 64. */
 void fv_machine_allowed(bool *allowed, uint32_t n)
 {
     DWORD_PTR process = 0, system = 0;

@@ -1,4 +1,5 @@
-/* wmain.c: the program's arguments in UTF-8, its streams in binary, and colours on its terminal. */
+/* wmain.c: converts the program's arguments to UTF-8, sets its streams to binary, and enables
+ * colours on its terminal. */
 #include <fcntl.h>
 #include <io.h>
 #include <stdio.h>
@@ -26,5 +27,6 @@ int wmain(int argc, wchar_t **argv)
         if (GetConsoleMode(stream, &mode))
             SetConsoleMode(stream, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING);
     }
-    return narrow ? main(argc, narrow) : 1; /* the arguments live as long as the program */
+    /* The arguments are needed as long as the program runs. */
+    return narrow ? main(argc, narrow) : 1;
 }

@@ -1,4 +1,5 @@
-/* glob.h: patterns of files under /sys and /proc, of which Windows has none. */
+/* glob.h: finds no files: it is used for patterns under /sys and /proc, which Windows does not
+ * have. */
 #ifndef FOVEA_PLATFORM_OS_WINDOWS_GLOB_H
 #define FOVEA_PLATFORM_OS_WINDOWS_GLOB_H
 

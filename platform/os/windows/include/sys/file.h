@@ -1,5 +1,5 @@
-/* sys/file.h: locks of whole files, exclusive ones alone. A second handle of the same process is
- * another owner, as flock has it; closing it unlocks. */
+/* sys/file.h: locks of whole files, exclusive ones only. As with flock, a second handle of the same
+ * process is another owner, and closing a handle unlocks. */
 #ifndef FOVEA_PLATFORM_OS_WINDOWS_SYS_FILE_H
 #define FOVEA_PLATFORM_OS_WINDOWS_SYS_FILE_H
 
