@@ -1,4 +1,4 @@
-/* activations.h: what the definitions in activations.inc are made of. */
+/* activations.h: functions that the definitions in activations.inc use. */
 #ifndef FOVEA_SRC_ACTIVATIONS_H
 #define FOVEA_SRC_ACTIVATIONS_H
 
@@ -16,7 +16,7 @@ static inline double fv_act_gated_slope(double x, double s)
     return gate * (1 + s * x * (1 - gate));
 }
 
-/* The tanh in GELU_TANH, of sqrt(2 / pi) (x + 0.044715 x^3); and that activation's derivative. */
+/* The tanh in GELU_TANH, of sqrt(2 / pi) (x + 0.044715 x^3); and the derivative of GELU_TANH. */
 static inline double fv_act_bend(double x)
 {
     return tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));

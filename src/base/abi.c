@@ -1,9 +1,10 @@
-/* abi.c: copies between structs of which the caller knows fewer fields, or more. */
+/* abi.c: copies structs between the library and callers that were compiled with fewer, or more,
+ * fields. */
 #include "base/abi.h"
 
 #include <string.h>
 
-#define LARGEST 4096 /* bytes; a larger struct_size is that of a struct nobody initialised */
+#define LARGEST 4096 /* bytes; a larger struct_size means that the struct was not initialised */
 
 static size_t size_of(const void *caller)
 {

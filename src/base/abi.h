@@ -1,8 +1,8 @@
-/* abi.h: types of the public interface and those of the library; structs between callers and a
- * library of different age.
+/* abi.h: converts types of the public interface to those of the library; copies structs between
+ * callers and a library of another version.
  *
- * They begin with `struct_size`, their size as the caller was compiled. A field that is added to
- * one begins where the struct ended, its padding included, which an older caller leaves undefined.
+ * A struct begins with `struct_size`, its size when the caller was compiled. A new field must begin
+ * after the old end of the struct, padding included, because older callers leave padding undefined.
  */
 #ifndef FOVEA_SRC_ABI_H
 #define FOVEA_SRC_ABI_H
@@ -12,12 +12,14 @@
 #include "base/status.h"
 #include "base/type.h"
 
-/* `own`, a struct that holds the defaults, gets the options that the caller knows; NULL: none.
- * EINVAL names INIT for a struct without a size, and options that this library does not know. */
+/* Copies the options that the caller knows to `own`, which holds the defaults; caller NULL: all
+ * defaults. EINVAL for a struct without a size (the message names INIT), and for set options that
+ * this library does not know. */
 #define FV_ABI_READ(own, caller, INIT)                                                             \
     ((void)((caller) == &(own)), fv_abi_read(&(own), sizeof(own), caller, #INIT))
-/* The caller gets the results that it knows; NULL: none. EINVAL names INIT for a struct without a
- * size: a function that changes something asks FV_ABI_CHECK before it does. */
+/* Copies the results that the caller knows to its struct; NULL: nothing. EINVAL for a struct
+ * without a size (the message names INIT). A function that changes anything must call FV_ABI_CHECK
+ * first. */
 #define FV_ABI_WRITE(caller, own, INIT)                                                            \
     ((void)((caller) == &(own)), fv_abi_write(caller, &(own), sizeof(own), #INIT))
 #define FV_ABI_CHECK(caller, INIT) fv_abi_check(caller, #INIT)
@@ -26,7 +28,7 @@ fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char 
 fovea_status fv_abi_write(void *caller, const void *own, size_t size, const char *init);
 fovea_status fv_abi_check(const void *caller, const char *init);
 
-/* EINVAL where it is not a type of floats. */
+/* EINVAL if it is not a float type. */
 fovea_status fv_dtype_known(const char *what, fovea_dtype dtype);
 
 static inline enum fv_type fv_type_of(fovea_dtype dtype)

@@ -1,4 +1,5 @@
-/* checksum.c: eight sums side by side, so that products of one need not wait for the other's. */
+/* checksum.c: checksums in eight independent chains, so that a multiplication need not wait for
+ * that of the other chains. */
 #include "base/checksum.h"
 
 #include <string.h>
@@ -8,8 +9,8 @@
 #define LANES 8
 #define BLOCK (LANES * sizeof(uint64_t))
 
-/* Invertible in h and in x, so that a changed x always shows; turned, so that high bits, too, reach
- * the low ones. */
+/* Invertible in h and in x, so that every change of x changes the sum; the rotation carries high
+ * bits to low ones. */
 static inline uint64_t add(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);

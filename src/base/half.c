@@ -1,4 +1,4 @@
-/* half.c: arrays of floats to and from the types of the public interface. */
+/* half.c: converts arrays of floats from and to the types of the public interface. */
 #include "base/half.h"
 
 #include "base/abi.h"

@@ -1,4 +1,5 @@
-/* half.h: the 16-bit floats F16 and BF16 against float32, and values of any float type in memory.
+/* half.h: converts 16-bit floats, F16 and BF16, from and to float32; reads elements of any float
+ * type.
  *
  * Rounding is to the nearest even, subnormal values are exact, NaN stays NaN; nothing here depends
  * on whether the processor flushes subnormal floats to zero.
@@ -62,7 +63,7 @@ static inline uint16_t fv_bf16_of_float(float x)
 
 /* ---- values in memory ---- */
 
-/* Element i of what `p` points to. */
+/* The address of element i of an array of `type` at p. */
 static inline char *fv_element(const void *p, enum fv_type type, size_t i)
 {
     return (char *)(uintptr_t)p + i * fv_type_size(type);

@@ -3,9 +3,9 @@
  *
  *     | header: size, tag ... 64 bytes | the caller's bytes, 64-byte aligned |
  *
- * Blocks of many pages are aligned to a huge page, header in front: weights and arenas are walked
- * end to end every frame, and small pages cost the GEMM a few percent in TLB misses.
- * Locked ones have their pages to themselves, because locks do not nest.
+ * Blocks of many pages are aligned to a huge page, with the header before it: every frame reads
+ * weights and arenas from end to end, and TLB misses of small pages cost the GEMM a few percent of
+ * its time. Locked blocks share no page with others, because locks do not nest.
  */
 #include "base/mem.h"
 
@@ -24,7 +24,7 @@ struct header {
     uint32_t tag;
     uint32_t lead;   /* bytes from the start of the block to the header's end */
     uint64_t locked; /* bytes of pages that are kept in main memory, or 0 */
-    uint64_t block;  /* bytes of the whole, and what they are a multiple of */
+    uint64_t block;  /* bytes of the whole block, and their unit */
     uint64_t align;
     void (*release)(void *user, void *data, size_t size, size_t align);
     void *user;

@@ -21,11 +21,12 @@ enum fv_mem_tag {
     FV_MEM_TAGS
 };
 
-/* 64-byte aligned, zeroed. `out`: the address of a pointer to any kind of object, which is left as
- * it was on failure. ENOMEM names `what` and the size. size 0 gives a valid pointer. */
+/* Allocates zeroed memory with 64-byte alignment. `out`: address of a pointer to any type of
+ * object; unchanged on failure. ENOMEM, with a message that names `what` and the size. size 0 gives
+ * a valid pointer. */
 fovea_status fv_mem_alloc(void *out, uint64_t size, enum fv_mem_tag tag, const char *what);
-/* `locked`: on pages of its own, which stay in main memory until it is freed. ENOMEM as well where
- * that is not allowed, with the limit and the remedy. */
+/* `locked`: uses separate pages, which stay in main memory until they are freed. ENOMEM also if
+ * locking is not permitted; the message has the limit and the remedy. */
 fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const char *what,
                           bool locked);
 /* count * size, checked. */
@@ -43,11 +44,12 @@ void fv_mem_free(void *p); /* NULL is fine */
 
 uint64_t fv_mem_tagged(enum fv_mem_tag tag); /* bytes held now */
 
-/* Tests: the n-th allocation from now fails (0: none does). Returns how many were made since the
- * last call. Not thread-safe. */
+/* For tests: makes the n-th allocation from now fail (0: none). Returns the number of allocations
+ * since the last call. Not thread-safe. */
 uint64_t fv_mem_fail_at(uint64_t n);
 
-/* Size arithmetic that saturates to UINT64_MAX instead of wrapping; fv_mem_alloc refuses that. */
+/* Size arithmetic that saturates at UINT64_MAX, which fv_mem_alloc refuses, instead of wrapping
+ * around. */
 uint64_t fv_size_mul(uint64_t a, uint64_t b);
 uint64_t fv_size_add(uint64_t a, uint64_t b);
 

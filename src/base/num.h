@@ -1,4 +1,5 @@
-/* num.h: small integer maths; a hash; what texts begin and end with, and where a list has them. */
+/* num.h: small integer functions; a hash; tests of how texts begin and end; search in a list of
+ * names. */
 #ifndef FOVEA_BASE_NUM_H
 #define FOVEA_BASE_NUM_H
 
@@ -33,7 +34,7 @@ static inline bool fv_ends_with(const char *text, const char *with)
     return n >= k && strcmp(text + n - k, with) == 0;
 }
 
-/* FNV-1a: FV_HASH_BEGIN, then what it has come to, with more bytes. */
+/* FNV-1a: begin with FV_HASH_BEGIN, and pass the last result to continue with more bytes. */
 #define FV_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
 static inline uint64_t fv_hash(uint64_t h, const void *data, size_t size)
 {

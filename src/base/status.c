@@ -1,4 +1,5 @@
-/* status.c: messages of failures, one line per thread, and messages to the caller's log. */
+/* status.c: stores the message of a failure, one per thread, and passes messages to the caller's
+ * log. */
 #include "base/status.h"
 
 #include <stdarg.h>
@@ -10,7 +11,7 @@ static _Thread_local char message[FV_MESSAGE];
 static fovea_log_fn *log_fn;
 static void *log_payload;
 
-/* Where a character of UTF-8 begins, at `at` or after it. */
+/* The first beginning of a UTF-8 character at `at` or after it. */
 static const char *character(const char *at)
 {
     while (((unsigned char)*at & 0xc0) == 0x80)
@@ -18,8 +19,8 @@ static const char *character(const char *at)
     return at;
 }
 
-/* A message of n bytes, longer than `line`: keeps its first third and its end. It is formatted on
- * the heap, as threads may have little stack; without memory it is cut off. */
+/* Writes a message of n bytes, too long for `line`: keeps its first third and its end. Formats it
+ * on the heap, because threads may have little stack; without memory it is truncated. */
 static void write_long(char line[FV_MESSAGE], size_t n, const char *format, va_list args)
 {
     static const char gap[] = " ... ";
@@ -51,7 +52,7 @@ fovea_status fv_fail(fovea_status status, const char *format, ...)
     va_start(args, format);
     compose(message, format, args);
     va_end(args);
-    /* Names come from files: a message stays one line and drives no terminal. */
+    /* Names come from files: control characters must not end the line or reach a terminal. */
     for (unsigned char *c = (unsigned char *)message; *c; c++)
         if (*c < ' ' || *c == 0x7f)
             *c = '?';

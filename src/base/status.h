@@ -1,8 +1,7 @@
-/* status.h: how a failure is reported, and how it is passed up.
+/* status.h: how a failure is reported, and how it is passed to the caller.
  *
- * The place that detects a failure writes one line (the thing, then the remedy) with fv_fail and
- * returns its code; upper layers pass the code on untouched with FV_TRY.
- */
+ * The function that detects a failure writes one line (the thing, then the remedy) with fv_fail and
+ * returns its code. Its callers pass the code on unchanged with FV_TRY. */
 #ifndef FOVEA_SRC_STATUS_H
 #define FOVEA_SRC_STATUS_H
 
@@ -15,7 +14,7 @@
             return status_;                                                                        \
     } while (0)
 
-/* The next call where nothing has failed yet, of functions that have something to free at their
+/* Makes a call if no earlier one has failed, for functions that must free something at their
  * end. */
 #define FV_THEN(status, call)                                                                      \
     do {                                                                                           \
@@ -23,7 +22,8 @@
             (status) = (call);                                                                     \
     } while (0)
 
-/* Ends a function that makes something: gives it in *out, or releases it where `call` fails. */
+/* For the end of a function that makes an object: stores it in *out, or releases it if `call`
+ * fails. */
 #define FV_RETURN_MADE(out, made, release, call)                                                   \
     do {                                                                                           \
         const fovea_status status_ = (call);                                                       \
@@ -42,17 +42,16 @@
 #define FV_PRINTF(f, a)
 #endif
 
-#define FV_MESSAGE 2048 /* bytes of a message, its end included */
+#define FV_MESSAGE 2048 /* bytes of a message with its terminating null */
 
-/* Stores the message in this thread's buffer and returns `status`. If it is too long,
- * because a path or a value from a file is, its middle is left out, so that the thing and the
- * remedy remain. */
+/* Stores the message in this thread's buffer and returns `status`. If it is too long, because of a
+ * path or a value from a file, its middle is left out, so that the thing and the remedy remain. */
 fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 3);
-/* EINVAL where an argument that must be given is NULL. */
+/* EINVAL if a required argument is NULL. */
 fovea_status fv_require(const void *argument, const char *what);
-/* EINVAL where the value of an enum is none of 0 to `last`. */
+/* EINVAL if the value of an enum is not one of 0 to `last`. */
 fovea_status fv_known(const char *what, int value, int last);
-/* Passes a message to the caller's log; it does not report a failure. */
+/* Passes a message to the caller's log. It is not a failure. */
 void fv_log(const char *format, ...) FV_PRINTF(1, 2);
 
 #endif

@@ -1,4 +1,4 @@
-/* thread.c: the pool of workers, or an external thread pool behind the same calls. */
+/* thread.c: the pool of workers, or an external thread pool with the same interface. */
 #include "base/thread.h"
 
 #include <errno.h>
@@ -10,18 +10,19 @@
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
 
-/* Jobs that workers see at the same time; a further one runs on its submitter alone. Not measured:
- * more slots serve more concurrent frames, and each is a look per turn of an idle worker. */
+/* Maximum number of jobs that workers see at the same time; further jobs run only on their
+ * submitters. Not measured: more slots serve more concurrent frames, but every idle worker polls
+ * each of them. */
 #define BOARD 16
 
-/* How long an idle worker spins before it sleeps: shorter than the gap between two camera frames.
- * Not measured: longer costs power, shorter costs a wake-up per frame. */
+/* How long an idle worker spins before it sleeps: less than the time between two camera frames. Not
+ * measured: a longer time costs power, a shorter one costs a wake-up per frame. */
 #define SPIN_SECONDS 100e-6
-/* The same between the steps of a frame. Units differ: where one head more lasted 110 us on one of
- * two threads, the other slept, and came back so late that the next three products ran on one
- * thread. From SPIN_SECONDS on it offers its processor to others at each turn. */
+/* The same between the steps of a frame. Units take different times: when one unit took 110 us
+ * longer on one of two threads, the other slept, and woke so late that the next three products ran
+ * on one thread. After SPIN_SECONDS it yields its processor at each poll. */
 #define FRAME_SPIN_SECONDS 2e-3
-/* Looks at the work to come between two at the clock. */
+/* Polls for new work between two readings of the clock. */
 #define PAUSES 32
 
 struct notice {
@@ -29,24 +30,24 @@ struct notice {
     _Atomic uint32_t inside; /* workers that may hold the pointer */
 };
 
-/* Marks a slot whose job is done while workers may still hold the pointer to it. No other job gets
- * the slot until then: this submitter would have to wait for its workers as well. */
+/* Marks a slot whose job is done while workers may still hold the pointer to it. It gets no other
+ * job until then, as the other submitter would have to wait for these workers. */
 static fv_job leaving;
 
 struct worker {
     fv_pool *pool;
     pthread_t thread;
     uint32_t slot;
-    uint32_t home;    /* processor of the submitter, from which the worker is pinned away */
-    uintptr_t locked; /* begin of its stack pages that are locked in main memory, or 0 */
+    uint32_t home;    /* the submitter's processor, from which the worker is kept away */
+    uintptr_t locked; /* address of its stack pages that are locked in main memory, or 0 */
 };
 
-/* Bytes of a worker's stack that kernels use at most. */
+/* Maximum bytes of a worker's stack that kernels use. */
 #define STACK (128u << 10)
 
 struct fv_pool {
     uint32_t threads, started;
-    uint64_t process; /* that has the workers: after fork() the child has none */
+    uint64_t process; /* id of the process with the workers: after fork() the child has none */
     uint32_t n_cpus;
     uint32_t *cpus;
     fovea_parallel_for_fn *parallel_for;
@@ -55,11 +56,11 @@ struct fv_pool {
     bool lock;
     struct worker *worker;
     struct notice board[BOARD];
-    _Atomic uint32_t epoch; /* raised whenever there may be new work */
+    _Atomic uint32_t epoch; /* incremented when there may be new work */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
     _Atomic uint32_t ready;   /* workers that have touched their stacks */
-    _Atomic uint32_t refused; /* those whose stack could not be locked */
+    _Atomic uint32_t refused; /* workers whose stack could not be locked */
 };
 
 static uint64_t at_phase(uint32_t phase)
@@ -73,8 +74,9 @@ static bool claimable(const fv_job *job, uint64_t claim)
     return phase < job->phases && (uint32_t)claim < job->units[phase];
 }
 
-/* Claims and runs units of whatever phase the job is in until none is left to claim. Returns how
- * many it ran. A claim made in one phase cannot slip into the next: the addition returns both. */
+/* Claims and runs units of the job's current phases until none is left; returns how many it ran. A
+ * claim cannot be taken for one of the next phase: the atomic addition returns phase and unit
+ * together. */
 static uint32_t work(fv_job *job, uint32_t slot)
 {
     uint32_t ran = 0;
@@ -104,7 +106,8 @@ static void keep_away(struct worker *w, uint32_t home)
     fv_machine_pin(&pool->cpus[(at + w->slot) % pool->n_cpus], 1);
 }
 
-/* Runs what is on the board. Returns whether there was a frame, with or without a unit to claim. */
+/* Runs units of the jobs on the board. Returns whether there was a job, with or without a unit
+ * left. */
 static bool serve_board(struct worker *w, uint32_t *ran)
 {
     fv_pool *pool = w->pool;
@@ -127,8 +130,8 @@ static bool serve_board(struct worker *w, uint32_t *ran)
     return busy;
 }
 
-/* A turn of a thread that has waited since *since, 0: it begins to. Returns whether it may wait on,
- * else it should sleep. */
+/* One poll of a thread that has waited since *since (0: it begins to wait now). Returns whether to
+ * wait longer; else it should sleep. */
 static bool spin(double *since, bool frame)
 {
     const double now = fv_machine_seconds();
@@ -142,8 +145,8 @@ static bool spin(double *since, bool frame)
     return true;
 }
 
-/* Touches the stack that kernels will use, so that no frame faults it in. The pool waits for it: a
- * worker may start long after it was created. */
+/* Touches the stack that kernels will use, so that no frame causes page faults in it. The pool
+ * waits for this, because a worker may start long after it was created. */
 static void touch_stack(struct worker *w)
 {
     enum { PAGE = 4096 };
@@ -194,7 +197,7 @@ static void *worker_main(void *arg)
         idle_since = 0;
     }
     fv_machine_float_leave(mode);
-    if (w->locked) /* the next thread may be given the same stack */
+    if (w->locked) /* the system may give the same stack to the next thread */
         fv_machine_unlock((void *)w->locked, STACK);
     return NULL;
 }
@@ -268,7 +271,7 @@ void fv_pool_run(fv_pool *pool, fv_job *job)
         }
         await_phase(job, units);
     }
-    /* Past the last phase there is nothing to claim; wait until no worker looks at the job. */
+    /* After the last phase no unit can be claimed; then wait until no worker holds the job. */
     atomic_store(&job->claim, at_phase(job->phases));
     if (notice) {
         atomic_store(&notice->job, &leaving);
@@ -291,8 +294,8 @@ static fovea_status pool_arrays(fv_pool *pool, const fv_pool_settings *s)
     return FOVEA_OK;
 }
 
-/* Attributes of a worker; whether the process may have the priority shows when the thread starts.
- * The stack is at least twice what is touched: some systems give 128 KiB. */
+/* Sets the attributes of a worker. Whether the process may use the priority is known only when the
+ * thread starts. The stack is at least twice what is touched: some systems give only 128 KiB. */
 static int attributes(pthread_attr_t *out, uint32_t priority)
 {
     const struct sched_param parameter = {.sched_priority = (int)priority};
@@ -331,7 +334,7 @@ static fovea_status start_workers(fv_pool *pool, uint32_t priority)
     pthread_attr_destroy(&with);
     if (error == EPERM && priority)
         return fv_fail(FOVEA_ENOTSUP,
-                       "threads of priority %u: this process may not have them; raise "
+                       "threads of priority %u: this process is not permitted to have them; raise "
                        "RLIMIT_RTPRIO (ulimit -r, LimitRTPRIO= of a service) or give it "
                        "CAP_SYS_NICE, or leave `priority` 0",
                        priority);

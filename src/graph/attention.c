@@ -11,9 +11,13 @@
 
 static const char gates[] = "sla-", linear[] = "linear:", foveated[] = "foveated";
 
-enum { MARGIN = 4, MARGIN_MOST = 64 }; /* of foveated attention: the default; at most */
+enum {
+    MARGIN = 4,
+    MARGIN_MOST = 64
+}; /* margin of foveated attention in tokens: the default;
+      the maximum */
 
-/* Backbones that take any feature map, by default the one named here. */
+/* Backbones that accept any feature map, each with the name of its default. */
 static const struct {
     const char *name, *map;
     enum fv_attention_kind kind;
@@ -26,13 +30,13 @@ static const struct {
 };
 #define BACKBONES (sizeof backbones / sizeof *backbones)
 
-/* Whether the first n characters of `text` are all of `name`. */
+/* Whether the first n characters of `text` are equal to `name`. */
 static bool same(const char *text, size_t n, const char *name)
 {
     return strlen(name) == n && strncmp(text, name, n) == 0;
 }
 
-/* The mechanism whose title is the first n characters of `base`, or these and ":map". */
+/* The mechanism whose title is the first n characters of `base`, or these followed by ":map". */
 static uint32_t by_title(const char *base, size_t n, const char *map)
 {
     for (uint32_t m = FV_MECH_ANY + 1; m < FV_MECH_COUNT; m++) {
@@ -45,7 +49,7 @@ static uint32_t by_title(const char *base, size_t n, const char *map)
     return FV_MECH_ANY;
 }
 
-/* The mechanism that gives a backbone its features. */
+/* The mechanism whose features a backbone with map `map` uses. */
 static uint32_t by_map(const char *map)
 {
     uint32_t mech = by_title("linear", strlen("linear"), map);
@@ -116,7 +120,7 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
     if (name.kind == FV_ATTENTION_MECHANISM) {
         const bool paper = same(base, n, "mala-paper"), mala = same(base, n, "mala");
         if ((paper || mala) && map && strcmp(map, "elu1") == 0)
-            map = NULL; /* its title leaves the default out */
+            map = NULL; /* the title of the default map does not name it */
         if (paper)
             name.kind = FV_ATTENTION_MALA_PAPER;
         name.mech = paper ? by_title("mala", strlen("mala"), map) : by_title(base, n, map);
@@ -127,7 +131,7 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
     return FOVEA_OK;
 }
 
-/* What a centred mechanism's title leaves out, or has after its colon. */
+/* The map of a centred mechanism: the part of its title after the colon, or the default. */
 static const char *map_of_title(const char *title)
 {
     const char *colon = strchr(title, ':');
@@ -174,7 +178,7 @@ fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
                        text);
     if (name->kind == FV_ATTENTION_GLA && t->blocks > 1)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: its features are %u blocks of the channels that decay; use a map of "
+                       "%s: the map gives %u features for each channel that decays; use a map of "
                        "one, or retention",
                        text, t->blocks);
     if (!causal && name->kind >= FV_ATTENTION_RETENTION)

@@ -9,8 +9,8 @@
 
 #define NAME 64 /* bytes of a name with its blocks, at most */
 
-/* The end of the piece that begins at `text`: a '+' that no digit follows, which would be that of
- * the map "elu+1". */
+/* The end of the piece that begins at `text`: a '+' that no digit follows, because '+' and a digit
+ * are part of the map "elu+1". */
 static const char *piece_end(const char *text)
 {
     const char *end = strchr(text, '+');
@@ -33,7 +33,7 @@ static bool number(uint32_t *out, const char **text)
     return true;
 }
 
-/* "3", "0-3" or "8-" as the blocks first .. last. */
+/* Reads "3", "0-3" or "8-" as the blocks first to last. */
 static fovea_status range(uint32_t *first, uint32_t *last, const char *piece, const char *text,
                           uint32_t blocks)
 {
@@ -46,10 +46,11 @@ static fovea_status range(uint32_t *first, uint32_t *last, const char *piece, co
             ok = number(last, &text);
     }
     if (!ok || *text || (*last < *first && *first < blocks))
-        return fv_fail(FOVEA_EINVAL,
-                       "attention '%s': its blocks are a number, a range as in 0-3, or 8- for all "
-                       "from 8 on",
-                       piece);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "attention '%s': give blocks as a number, a range such as 0-3, or 8- for all "
+            "from 8 on",
+            piece);
     if (*first >= blocks || *last >= blocks)
         return fv_fail(FOVEA_EINVAL, "attention '%s': there is no block %u; the model has 0 to %u",
                        piece, *first >= blocks ? *first : *last, blocks - 1);
@@ -65,12 +66,13 @@ static fovea_status set(fv_attention_name *out, const char *text, size_t size, b
     snprintf(piece, sizeof piece, "%.*s", (int)(size < NAME ? size : NAME - 1), text);
     char *at = strchr(piece, '@');
     if (base == (at != NULL))
-        return fv_fail(FOVEA_EINVAL,
-                       base ? "attention '%s': the first name is for all blocks and has none of "
-                              "its own; write NAME+%s, with NAME for the others"
-                            : "attention '%s': after a '+' a name needs its blocks; write "
-                              "%s@0-3",
-                       piece, piece);
+        return fv_fail(
+            FOVEA_EINVAL,
+            base ? "attention '%s': the first name is for all blocks and must not list any of "
+                   "them; write NAME+%s, with NAME for the others"
+                 : "attention '%s': after a '+' a name needs its blocks; write "
+                   "%s@0-3",
+            piece, piece);
     if (at) {
         FV_TRY(range(&first, &last, piece, at + 1, blocks));
         *at = 0;

@@ -1,4 +1,5 @@
-/* demand.c: which rows of every value are needed; steps whose output nothing reads are dropped. */
+/* demand.c: finds which rows of every value are needed, and drops steps whose output is not
+ * read. */
 #include "base/num.h"
 #include "graph/graph.h"
 
@@ -17,7 +18,7 @@ void fv_graph_demand(fv_graph *g)
             continue;
         }
         if (fv_step_span(s) == FV_SPAN_TOKEN || fv_step_span(s) == FV_SPAN_LOCAL) {
-            if (s->align) /* windows are computed whole, even if a part is read */
+            if (s->align) /* windows are computed as a whole, even if only a part is read */
                 out->need = fv_min_u32(rows, fv_round_up(out->need, s->align));
             rows = s->prob.dim[FV_DIM_ROWS] = fv_min_u32(rows, out->need);
         }

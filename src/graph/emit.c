@@ -1,4 +1,4 @@
-/* emit.c: the list of steps and values that an emitter writes. */
+/* emit.c: builds the list of steps and values for an emitter. */
 #include "graph/emit.h"
 
 #include <stdarg.h>
@@ -18,7 +18,8 @@ static bool grow(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint
     return b->status == FOVEA_OK;
 }
 
-/* Rows a multiple of a page apart compete for the same few cache lines. */
+/* Pads rows whose stride is a multiple of a page: they would compete for the same few cache
+ * lines. */
 static void lay_rows(fv_value *v)
 {
     const uint32_t size = (uint32_t)fv_type_size(v->type);
@@ -41,7 +42,7 @@ void fv_emit_compute(fv_emit_options *o, fovea_compute compute, const fv_limits 
     if (o->compute == FOVEA_COMPUTE_INT8 && limits->throughput && !limits->int8)
         o->compute = FOVEA_COMPUTE_BF16;
     o->weight_type = FV_BF16;
-    if (o->training) /* it settles itself which rows are: rounded_operands.c */
+    if (o->training) /* training decides itself which rows are narrow: rounded_operands.c */
         return;
     o->row_type = FV_BF16;
     o->narrow_only = !limits->throughput;
@@ -187,8 +188,8 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
     return fv_weight_of(&c->tensor, rows, cols);
 }
 
-/* Whether a product multiplies bfloat16 though its rows are floats: a processor's instructions
- * multiply bfloat16 by bfloat16 alone. */
+/* Whether a product has float rows that must be rounded to bfloat16, because the processor's
+ * instructions multiply only bfloat16 by bfloat16. */
 static bool rounds_rows(const fv_step *s)
 {
     if (s->prob.op == FV_OP_MATMUL)
@@ -317,9 +318,9 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 /* Products with fewer columns, such as gates, gain nothing from int8. */
 #define INT8_COLUMNS 64
 
-/* Whether rounding the weight would make nothing faster: of products outside blocks in training,
- * whose rows stay float32, and where weights are widened again for every few rows. A single row
- * is worth its weight's bytes. */
+/* Whether a narrow weight would not make the product faster: in training, for products outside
+ * blocks, whose rows stay float32; and where the weight must be widened again for every few rows.
+ * For a single row, a narrow weight is faster because it has fewer bytes. */
 static bool is_of_floats(const fv_step *s, const fv_builder *b)
 {
     const fv_id rows = s->use[FV_GEMM_A].view.id;
@@ -406,7 +407,8 @@ void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, u
     if (out.id < 0)
         return;
     fv_step *s = fv_emit_row_step(b, FV_OP_COPY, name, in, FV_KIND_ROW, out, rows, cols);
-    snprintf(s->label, sizeof s->label, "%s", name); /* an output's name has its block */
+    snprintf(s->label, sizeof s->label, "%s", name); /* the name of an output already contains
+                                                        the block */
 }
 
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,

@@ -1,4 +1,4 @@
-/* emit_attention.c: attention as steps: keys and queries, windows, or a scan. */
+/* emit_attention.c: emits attention as steps: keys and queries, windows, or a scan. */
 #include <float.h>
 
 #include "base/mem.h"
@@ -18,14 +18,14 @@ void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double 
     a->eps = eps;
     switch (name->kind) {
     case FV_ATTENTION_LINEAR:
-        /* The states are means over the keys, the equation has sums: N s_mean = s_sum. */
+        /* Kernels have means over the N keys, the equation has sums: sum = N mean. */
         if (a->flags & FV_FLAG_UNNORMALISED)
             a->scale = scale * keys;
         a->eps = eps / (scale * keys);
         break;
     case FV_ATTENTION_MALA_PAPER:
         a->scale = keys;
-        a->eps = FLT_MIN; /* none, but features may all underflow */
+        a->eps = FLT_MIN; /* the equation has no eps, but all features may underflow to 0 */
         break;
     default:
         if (a->mech == FV_MECH_ANY || centred)
@@ -61,7 +61,7 @@ static fv_step *step(fv_builder *b, enum fv_op op, const char *label, const fv_a
     return s;
 }
 
-/* What kernels get as the mechanism's constant. */
+/* The mechanism's constant, as kernels get it. */
 static float constant(const fv_attention *a)
 {
     return a->alpha > 0 ? (float)a->alpha : fv_mech_table[a->mech]->alpha;
@@ -74,7 +74,7 @@ static void set_grid(fv_step *s, const fv_attention *a)
     s->prob.dim[FV_FOVEA_HEIGHT] = a->grid->height;
 }
 
-/* Means of the rows of `in`, keys or values of `width` channels, over cells of the grid. */
+/* Means of the rows of `in` (keys or values, `width` channels) over cells of the grid. */
 static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv_view in,
                      uint32_t width)
 {
@@ -87,9 +87,9 @@ static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv
     return out;
 }
 
-/* Softmax attention in blocks, whose errors the residual stream averages out. Of causal attention
- * the scales of numbers would tell of tokens to come. Foveated attention has kernels on the CPU
- * alone. */
+/* Whether softmax attention may be int8. In blocks it may, as the residual stream averages out the
+ * errors. Causal attention may not: scales shared by several tokens would depend on later ones.
+ * Foveated attention has int8 kernels only on the CPU. */
 static bool may_be_int8(const fv_builder *b, const fv_attention *a)
 {
     return b->options->int8_attention && b->in_block && a->mech == FV_MECH_ANY &&
@@ -169,11 +169,11 @@ static void use_rel_pos(fv_step *s, uint32_t operand, const fv_attention *a)
 
 void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_view masks, uint32_t n)
 {
-    /* Relative positions of a grid of one column: those of its rows are of single keys. */
+    /* REL_POS for a grid of one column: each of its rows is a single key. */
     const uint64_t columns = a->heads * ((uint64_t)a->keys + 1);
     if (columns > UINT32_MAX) {
         FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
-                                   "%s: %u heads of %u keys have %llu of them, at most 2^32 - 1 "
+                                   "%s: %u heads of %u keys have %llu numbers, at most 2^32 - 1 "
                                    "are supported; use a smaller picture",
                                    label, a->heads, a->keys, (unsigned long long)columns));
         return;
@@ -187,7 +187,7 @@ void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_vie
     a->rel_columns = 1;
 }
 
-/* What softmax reads of keys and values. */
+/* Sets the operands from which softmax reads keys and values. */
 static void use_keys(fv_step *s, uint32_t k, uint32_t v, const fv_attention *a)
 {
     if (a->prepared.packed.id >= 0) {
@@ -249,7 +249,7 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
 /* In smaller windows, quantising keys and values takes about as long as int8 products save. */
 #define LEAST_INT8_WINDOW 128
 
-/* The int8 kernels add neither a table of biases to scores nor the penalty between regions. */
+/* The int8 kernels support neither a table of biases nor the penalty between regions. */
 static bool window_may_be_int8(const fv_builder *b, const fv_attention *a, uint32_t window,
                                const uint32_t *regions)
 {

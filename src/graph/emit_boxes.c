@@ -1,4 +1,5 @@
-/* emit_boxes.c: steps of detectors: the rows that score best, and attention to few samples. */
+/* emit_boxes.c: emits steps of detectors: choosing the rows with the best scores, and attention to
+ * a few samples. */
 #include "graph/emit.h"
 #include "ops/contracts/rows.h"
 #include "ops/contracts/softmax_attention.h"

@@ -1,4 +1,4 @@
-/* emit_dense.c: steps of decoders: activations, grids in another size, transposed convolutions. */
+/* emit_dense.c: emits steps of decoders: activations, resized grids, transposed convolutions. */
 #include "base/mem.h"
 #include "graph/emit.h"
 #include "ops/contracts/grid.h"
@@ -15,7 +15,8 @@ static bool fits(fv_builder *b, const fv_grid *g)
     if (b->status == FOVEA_OK &&
         (g->width > FV_UPSAMPLE_LONGEST || g->height > FV_UPSAMPLE_LONGEST))
         b->status =
-            fv_fail(FOVEA_ENOTSUP, "a decoder's grid of %u x %u: a side has at most %d places",
+            fv_fail(FOVEA_ENOTSUP,
+                    "a decoder's grid of %u x %u: sides are at most %d; use a smaller picture",
                     g->width, g->height, FV_UPSAMPLE_LONGEST);
     return b->status == FOVEA_OK;
 }
@@ -33,8 +34,8 @@ void fv_emit_upsample(fv_builder *b, const char *label, const fv_upsample *u)
     fv_use_value(s, FV_UPSAMPLE_RES, u->res, FV_KIND_ROW);
 }
 
-/* What a row of the grid's blocks of pixels is: a product, or a convolution over a grid larger by
- * one. */
+/* Computes the blocks of pixels of the grid's rows: a product, or with `overlap` a convolution
+ * whose result is larger by one. */
 static void emit_blocks(fv_builder *b, const char *label, const fv_deconv *d, fv_view out,
                         const fv_grid *grid)
 {

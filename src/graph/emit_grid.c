@@ -1,4 +1,5 @@
-/* emit_grid.c: steps that know the grid of tokens: patches, positions, convolutions, rotations. */
+/* emit_grid.c: emits steps that depend on the grid of tokens: patches, positions, convolutions,
+ * rotations. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -134,7 +135,7 @@ void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture_resize *r, fv
 void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const fv_grid *grid,
                     fv_view in, fv_view out)
 {
-    /* A table larger than the grid is resized now, rather than kept for every frame to read. */
+    /* A table larger than the grid is resized once, now, instead of being read by every frame. */
     const bool resize = !b->options->training && (uint64_t)grid->width * grid->height <
                                                      (uint64_t)p->table_width * p->table_height;
     const bool given = fv_weight_present(p->table);
@@ -155,8 +156,8 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 
 /* ---- convolutions ---- */
 
-/* The fewest output channels for which int8 products save more than quantising the input costs:
- * where the alternative is products of bfloat16, and where it is products of float32. */
+/* Minimum output channels for which int8 products save more than quantising the input costs: if the
+ * alternative is bfloat16 products; and if it is float32 products. */
 #define LEAST_INT8_CHANNELS 64
 #define LEAST_INT8_CHANNELS_NO_BF16 16
 
@@ -168,7 +169,7 @@ static bool may_be_int8(const fv_builder *b, const fv_conv *c)
     return b->options->multiplies_int8 && !c->trunk && c->channels % 8 == 0 && c->w->rows >= least;
 }
 
-/* The pixels that a convolution reads, quantised. */
+/* The input pixels of a convolution, quantised. */
 static fv_view rows_i8(fv_builder *b, const char *label, const fv_conv *c)
 {
     const uint32_t pixels = c->from.width * c->from.height;
@@ -297,14 +298,16 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
                                   heads * d);
     s->prob.heads = (uint16_t)heads;
     s->prob.dim[FV_ROPE_D] = d;
-    s->u[0] = cos->cols == d ? 0 : grid->width; /* tables of tokens, or of positions */
+    s->u[0] = cos->cols == d ? 0 : grid->width; /* tables with a row per token, or with a row per
+                                                   position */
     fv_use_weight(s, FV_ROPE_COS, cos);
     fv_use_weight(s, FV_ROPE_SIN, sin);
 }
 
 /* ---- relative positions ---- */
 
-/* Adds row `at` of `table`, between whole ones, to column `column` of to: (d, columns). */
+/* Stores position `at` of `table`, interpolated between its rows, in column `column` of to: (d,
+ * columns). */
 static void put_position(float *to, uint32_t columns, uint32_t column, const fv_weight *table,
                          double at, float *row)
 {
@@ -328,7 +331,8 @@ fv_weight fv_emit_rel_pos_table(fv_builder *b, const fv_weight *table, uint32_t 
     for (uint32_t i = 0; i < columns; i++) {
         const double scale = (double)table->rows / columns, at = (i + 0.5) * scale - 0.5;
         const double end = table->rows - 1;
-        /* The table goes from keys above to keys below the query, the other way round. */
+        /* The result begins with keys above the query, the table with keys below it: reverses the
+         * order. */
         put_position(to, columns, columns - 1 - i, table, at < 0 ? 0 : at > end ? end : at, row);
     }
     fv_mem_free(row);
@@ -353,7 +357,7 @@ fv_view fv_emit_rel_pos(fv_builder *b, const char *label, const fv_rel_pos *p, f
 
 /* ---- the mean ---- */
 
-/* `factor` times the sum of the patches' rows, or with FV_FLAG_LARGEST the largest of them. */
+/* Sum of the patches' rows times `factor`; with FV_FLAG_LARGEST, the largest of them. */
 static void reduce_patches(fv_builder *b, const char *label, fv_view in, const fv_grid *grid,
                            uint32_t cols, fv_view out, float factor, uint32_t flags)
 {

@@ -1,4 +1,4 @@
-/* emit_sequence.c: steps of sequences: everything but the token mixers of language models. */
+/* emit_sequence.c: emits the steps of language models, except for token mixers. */
 #include "graph/emit.h"
 #include "ops/contracts/rows.h"
 #include "ops/contracts/sequence.h"
@@ -51,7 +51,7 @@ void fv_emit_rope_rows(fv_builder *b, const char *label, fv_view in, fv_view cos
     fv_step *s = fv_emit_row_step(b, FV_OP_ROPE, label, in, FV_KIND_ROW, out, rows, heads * d);
     s->prob.heads = (uint16_t)heads;
     s->prob.dim[FV_ROPE_D] = d;
-    s->u[1] = 1; /* angles of the rows, not of a table */
+    s->u[1] = 1; /* the angles have a row for each row of IN, and are not a table */
     fv_use_value(s, FV_ROPE_COS, cos, FV_KIND_ROW);
     fv_use_value(s, FV_ROPE_SIN, sin, FV_KIND_ROW);
 }

@@ -22,24 +22,24 @@ enum fv_value_kind {
     FV_VALUE_ROWS,    /* [rows][cols] */
     FV_VALUE_PARTIAL, /* cols elements per group */
     FV_VALUE_STATE,   /* cols elements */
-    FV_VALUE_KEPT,    /* cols elements that outlive a frame: the state of a scan */
+    FV_VALUE_KEPT,    /* cols elements that outlive a frame, for instance the state of a scan */
     FV_VALUE_INPUT,   /* external slot, read */
     FV_VALUE_OUTPUT,  /* external slot, written */
 };
 
 typedef struct fv_value {
     uint8_t kind, type; /* enum fv_value_kind, enum fv_type of an element */
-    uint8_t staging;    /* counts as staging, not as activation */
+    uint8_t staging;    /* its memory is reported as staging, not as activations */
     const char *name;   /* INPUT of an operation: static text */
     uint32_t rows, cols;
     uint32_t ld;      /* elements from row to row */
     uint32_t slot;    /* INPUT, OUTPUT */
     uint32_t need;    /* rows that anything reads: fv_graph_demand */
     uint32_t writers; /* steps */
-    bool f32_only;    /* something takes it as float32 only */
+    bool f32_only;    /* an operand that uses it supports float32 only */
 } fv_value;
 
-/* Whether it is the caller's memory. */
+/* Whether the value is in the caller's memory. */
 static inline bool fv_value_outside(const fv_value *v)
 {
     return v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
@@ -83,12 +83,13 @@ typedef struct fv_step {
     float f[4];
     uint32_t u[4];
     const void *table;
-    uint32_t align; /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
-    uint32_t checkpoint_segment; /* training: checkpoint segment that it belongs to */
+    uint32_t align; /* calls begin and end at multiples of this many rows, except at the last
+                       row; 0: anywhere */
+    uint32_t checkpoint_segment; /* training: the checkpoint segment that the step belongs to */
     bool dead;                   /* nothing reads what it writes: fv_graph_demand */
 } fv_step;
 
-/* The arguments of a kernel that come from the step itself. */
+/* Sets the arguments of a kernel that the step determines. */
 static inline void fv_step_args(fv_args *a, const fv_step *s)
 {
     a->prob = s->prob;
@@ -103,7 +104,8 @@ static inline uint32_t fv_step_span(const fv_step *s)
     return fv_op_table[s->prob.op]->span;
 }
 
-/* The kernel that packs weight operand `o` of a step that runs `k`; NULL: its rows stay plain. */
+/* The kernel that packs weight operand `o` of a step that runs kernel `k`; NULL: it is not
+ * packed. */
 static inline const fv_kernel *fv_step_packer(const fv_step *s, const fv_kernel *k, uint32_t o)
 {
     return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? k : NULL;
@@ -115,7 +117,7 @@ static inline bool fv_step_narrow(const fv_step *s, uint32_t o)
     return fv_op_table[s->prob.op]->operand[o].stored >= FV_STORED_NARROW;
 }
 
-/* Numbers that an emitter computes, used as a weight. Lives as long as the plan. */
+/* Numbers that an emitter computes for use as a weight. They live as long as the plan. */
 typedef struct fv_constant {
     struct fv_constant *next;
     fv_tensor tensor;
@@ -124,17 +126,17 @@ typedef struct fv_constant {
 /* An output that the caller asked for. */
 typedef struct fv_wanted {
     const char *name; /* the model's text */
-    fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
+    fv_id value;      /* FV_NO_VALUE until the emitter has written it */
     fv_grid grid;     /* width 0: its rows are not tokens */
     fovea_output_kind kind;
     fovea_output_layout layout;
-    struct fv_attended *attended; /* of queries: attended.h; or NULL */
+    struct fv_attended *attended; /* for queries of an attention, see attended.h; or NULL */
 } fv_wanted;
 
-/* Memory of the plan's own that steps point to. */
+/* Memory that belongs to the plan, to which steps point. */
 typedef struct fv_plan_table {
     struct fv_plan_table *next;
-    fv_posemb_table posemb; /* all NULL: this table is not a position table */
+    fv_posemb_table posemb; /* all NULL if this table is not a position table */
     void *data;
 } fv_plan_table;
 
@@ -147,18 +149,17 @@ typedef struct fv_graph {
     fv_wanted *wanted;
     uint32_t n_wanted;
     uint32_t slots;
-    uint32_t products; /* that may be int8, or their weights: how many have been written */
+    uint32_t products; /* number of products so far that may be int8, or whose weights may be */
     fv_plan_table *tables;
     uint64_t table_bytes;
     fv_constant *constants;
 } fv_graph;
 
-/* The wanted output of a name, or of a kind; NULL: there is none. */
+/* The wanted output with a name, or of a kind; NULL: there is no such output. */
 fv_wanted *fv_graph_wanted(const fv_graph *g, const char *name);
 const fv_wanted *fv_graph_output(const fv_graph *g, fovea_output_kind kind);
 
-/* Finds the rows of every value that are needed for the outputs; marks steps whose output is not.
- */
+/* Finds the rows of every value that the outputs need; marks steps without such rows as dead. */
 void fv_graph_demand(fv_graph *g);
 
 /* Frees the numbers of the constants, once they are packed. */

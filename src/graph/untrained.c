@@ -1,12 +1,12 @@
-/* untrained.c: the note about an attention that the weights were not trained with. */
+/* untrained.c: writes the note about an attention that the weights were not trained with. */
 #include "graph/untrained.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Cosine of the patch features with those of softmax, mean of nine photographs, when this attention
- * runs in all blocks of a trained ViT-S/14 as it is: at 224 and at 518 pixels. `sh
- * bench/untrained.sh` measures them. */
+/* Cosine of patch features with those of softmax, as a mean over nine photographs, when this
+ * attention runs in all blocks of a trained ViT-S/14 without further training: at 224 and at 518
+ * pixels. `sh bench/untrained.sh` measures the numbers. */
 static const struct {
     const char *attention;
     double at_224, at_518;
@@ -28,7 +28,7 @@ static const struct {
     {"focused", 0.35, 0.44},
 };
 
-/* Foveated attention is softmax with the far keys averaged. */
+/* The kind to look up. Foveated attention counts as softmax, because it only averages far keys. */
 static enum fv_attention_kind kind(const fv_attention_name *a)
 {
     return a->kind == FV_ATTENTION_FOVEATED ? FV_ATTENTION_SOFTMAX : a->kind;
@@ -45,7 +45,7 @@ static bool same(const fv_attention_name *a, const fv_attention_name *b)
     return a->kind == b->kind && a->mech == b->mech && a->gated == b->gated;
 }
 
-/* What was measured for softmax weights; empty where nothing was. */
+/* The text of the measured cosines for softmax weights; empty if nothing was measured. */
 static void figures(char out[160], const fv_attention_name *trained, const fv_attention_name *run)
 {
     char text[64];
