@@ -164,10 +164,10 @@ static inline float fv_number8(float8 x, uint i)
 
 /* FV_STEPS    steps of k that are read at once: 1, or 4 as a word
  * FV_WEIGHT   where the packed weight begins; FV_GET_W(n, p, scale): loads n neighbours of it
- * FV_SCALE(n, col)  the argument `scale` of FV_GET_W for n columns from `col` on; fv_scale: its
- * type for FV_TN columns FV_TO_W(x)  converts loaded weights to operands of FV_ADD FV_ADD      adds
- * the products of a number of A and several weights to sums FV_REAL     converts the sums of row r,
- * columns from `col` on, to floats */
+ * FV_SCALE(n, col)  argument `scale` of FV_GET_W for n columns from `col` on; type fv_scale
+ * FV_TO_W(x)  converts loaded weights to operands of FV_ADD
+ * FV_ADD      adds the products of a number of A and several weights to sums
+ * FV_REAL     converts the sums of row r, columns from `col` on, to floats */
 #define FV_SCALES                                                                                  \
     ((global const float *)(FV_WEIGHT +                                                            \
                             (size_t)((FV_COLS + FV_PANEL - 1) / FV_PANEL) * FV_PANEL * FV_STEPS))

@@ -66,15 +66,15 @@ if [ -n "$libraries" ]; then
     set -- --cross-file "$prefix/prefix.ini" -Dstatic_deps=true "$@"
 fi
 if [ ! -e "$build/build.ninja" ]; then
-    # The compilers are the cross file's, not what the environment says of the build machine's.
+    # The cross file chooses the compilers; the environment's are those of the build machine.
     env -u CC -u CXX -u CFLAGS -u CXXFLAGS -u LDFLAGS meson setup "$build" --buildtype release \
         --cross-file "platform/cross/$machine.ini" "$@" >&2
 fi
 ninja ${JOBS:+-j "$JOBS"} -C "$build" >&2
 
-# Judge times, of which an emulator's say nothing; need an OpenCL driver, and say nothing without.
+# These tests measure times, which mean nothing in an emulator, or need an OpenCL driver.
 never='bench|floors|tuning|info|device_kernels|devices|oclgrind'
-# Take minutes each in an emulator.
+# These tests take minutes each in an emulator.
 slow='causal|cli|local|mechanisms|pictures|polaformer|pyramid|pyramids|throughput|trial|verify'
 fast='check|frames|golden|headers_c11|headers_cpp17|heads|model_load|op_files|symbols|weights'
 listed() {
@@ -87,7 +87,8 @@ case $extent in
 *) tests=$(listed --suite quick | grep -vxE "$never|$slow") ;;
 esac
 if [ "$name" = windows ]; then
-    # A server that a test started would hold the pipes of who waits for the test's end.
+    # Otherwise, a server that a test starts would keep the pipes open of whoever waits for the
+    # test.
     /usr/lib/wine/wineserver64 -p </dev/null >/dev/null 2>&1 || true # one may run already
     trap '/usr/lib/wine/wineserver64 -k' EXIT
     /usr/lib/wine/wine64 wineboot </dev/null >/dev/null 2>&1 || true

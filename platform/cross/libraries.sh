@@ -59,7 +59,7 @@ build() { # source package, its description for pkg-config, CMake options
     fi
 }
 
-# Debian's zlib is without what its CMake build asks for.
+# Debian's source of zlib lacks files that its CMake build needs.
 build_zlib() {
     [ ! -e "$prefix/lib/pkgconfig/zlib.pc" ] || return 0
     have zlib
@@ -78,7 +78,7 @@ build_zlib() {
 
 archiver=$("$compiler" -print-prog-name=ar)
 case $compiler in
-musl-gcc) # it has no headers of the kernel's
+musl-gcc) # musl has no headers of the kernel
     mkdir -p "$prefix/include"
     for folder in /usr/include/linux /usr/include/asm-generic "/usr/include/$processor-linux-gnu/asm"; do
         ln -sfn "$folder" "$prefix/include/$(basename "$folder")"
@@ -91,6 +91,6 @@ build_zlib
 build libpng1.6 libpng -DPNG_SHARED=OFF -DPNG_EXECUTABLES=OFF -DPNG_TESTS=OFF "$@"
 build libjpeg-turbo libjpeg -DENABLE_SHARED=OFF -DWITH_SIMD=OFF "$@"
 build cmocka cmocka -DWITH_EXAMPLES=OFF -DWITH_STATIC_LIB=ON "$@"
-# It makes a shared one in any case, which linkers would take before the other.
+# cmocka always builds a shared library too, which linkers would prefer.
 rm -f "$prefix"/lib/libcmocka.so* "$prefix"/lib/libcmocka.dll.a
 [ ! -e "$prefix/lib/libcmocka-static.a" ] || mv "$prefix/lib/libcmocka-static.a" "$prefix/lib/libcmocka.a"

@@ -47,7 +47,7 @@ if [ -n "$machine" ]; then
         echo "no platform/cross/$machine.ini" >&2
         exit 1
     fi
-    # The compilers are the target's, not what the environment says of the build machine's.
+    # The target's compilers are used; the environment's are those of the build machine.
     unset CC CXX CFLAGS CXXFLAGS LDFLAGS
     architecture=$(CC=$machine-gcc dpkg-architecture -f -t"$machine" -qDEB_HOST_ARCH)
     set -- "$@" --host-arch "$architecture"
@@ -59,7 +59,7 @@ has() { # package, of the architecture that is built for
 has libopenmpi-dev || profiles=${profiles:+$profiles,}pkg.fovea.nompi
 has libgstreamer-plugins-base1.0-dev || profiles=${profiles:+$profiles,}pkg.fovea.nogst
 
-# The source package: the files of the repository as they are, all of one time.
+# The source package: the files of the repository unchanged, all with one time of change.
 version=$(sed -n "s/^ *version: '\([0-9.]*\)',$/\1/p" meson.build)
 revision=$version-0fovea1 # less than that of a distribution's own package, which begins with 1
 build=$PWD/build-debian-$architecture
@@ -89,7 +89,7 @@ fovea ($revision) unstable; urgency=medium
  -- $whoever  $(date -u -R -d "@$time")
 TEXT
 
-# debhelper has a home of its own, but ccache's files are the caller's.
+# debhelper sets a home folder of its own, but ccache should use the caller's.
 if command -v ccache >/dev/null; then
     CCACHE_DIR=${CCACHE_DIR:-$(ccache --get-config cache_dir)}
     export CCACHE_DIR

@@ -63,7 +63,7 @@ export PATH
 
 set -- -Dstatic_deps=true
 if [ -n "$cross" ]; then
-    # The compilers are the cross file's, not what the environment says of the build machine's.
+    # The cross file chooses the compilers; the environment's are those of the build machine.
     unset CC CXX CFLAGS CXXFLAGS LDFLAGS
     export _PYTHON_HOST_PLATFORM="linux-$architecture"
     set -- "$@" "--cross-file=$here/platform/cross/$cross.ini"

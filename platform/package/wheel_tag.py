@@ -17,7 +17,7 @@ import sys
 import tempfile
 import zipfile
 
-# Of PEP 600's list what glibc brings.
+# The libraries of PEP 600's list that are part of glibc.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
           "ld-linux-aarch64.so.1", "ld-linux-armhf.so.3"}
 OLDEST = (2, 17)  # the first for which pip knows manylinux_2_N on every architecture
