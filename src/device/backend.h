@@ -1,8 +1,8 @@
-/* backend.h: what a backend gives the core: one table of functions per kind of device.
+/* backend.h: the interface of a backend: one table of functions per kind of device.
  *
  * Life cycle: probe, open, (alloc, kernels, bind) while planning, queue_open, prepare, then per
- * frame upload, submit, download, wait. The last group is all that runs per frame: it allocates
- * nothing and looks nothing up. A plan lives on one device.
+ * frame upload, submit, download, wait. Only the last four run per frame; they neither allocate
+ * nor search. A plan uses one device.
  */
 #ifndef FOVEA_SRC_BACKEND_H
 #define FOVEA_SRC_BACKEND_H
@@ -25,7 +25,7 @@ typedef uint64_t fv_fence;
 
 /* A device buffer. */
 typedef struct fv_mem {
-    void *host; /* NULL where the host cannot see it */
+    void *host; /* NULL if the host cannot access it */
     uint64_t size;
     uint64_t handle;
 } fv_mem;
@@ -34,21 +34,21 @@ typedef struct fv_mem {
 enum fv_space {
     FV_SPACE_NONE,     /* operand absent */
     FV_SPACE_BUFFER,   /* `offset` bytes into `mem` */
-    FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block, or into `mem` on a throughput
-                          device: rows of the current chunk, or a ring */
-    FV_SPACE_EXTERNAL, /* the caller's memory, number `slot`; `offset` bytes in */
+    FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block, or into `mem` on a
+                          throughput device: rows of the current chunk, or a ring */
+    FV_SPACE_EXTERNAL, /* `offset` bytes into the caller's memory, number `slot` */
 };
 
 typedef struct fv_ref {
     uint8_t space;
     uint32_t slot;
     uint64_t offset;
-    uint64_t frame_stride; /* of a plan's values: bytes from one frame of a batch to the next */
+    uint64_t frame_stride; /* for a plan's values: bytes from one frame of a batch to the next */
     const fv_mem *mem;
 } fv_ref;
 
 enum fv_kind {
-    FV_KIND_ROW,     /* the row that is being computed */
+    FV_KIND_ROW,     /* the row that is computed */
     FV_KIND_WHOLE,   /* every row of a finished tensor */
     FV_KIND_STATE,   /* a merged reduction */
     FV_KIND_WEIGHT,  /* constant */
@@ -61,33 +61,34 @@ typedef struct fv_operand {
     fv_ref ref;
     uint8_t kind, type; /* enum fv_kind, enum fv_type of an element */
     uint64_t stride;    /* bytes from row to row (ROW), from group to group (PARTIAL), else 0 */
-    /* LOCAL space in a sweep of row tiles: grid rows that the ring holds, grid row y at
-     * (y + shift) % ring. */
+    /* LOCAL space in a sweep of row tiles: number of grid rows in the ring; grid row y is at (y +
+     * shift) % ring. */
     uint32_t ring, shift;
     const fv_rows *band; /* LOCAL space in a banded sweep: the rows that each band holds */
-    /* The sweep overwrites it: rows at both ends of a unit, which are saved before; else 0. Rows of
-     * a neighbour are read at `saved`: the head of unit u is number 2 u of the borders there, its
-     * tail number 2 u + 1. */
+    /* Nonzero if the sweep overwrites the operand: number of rows at each end of a unit that are
+     * saved before. Rows of a neighbouring unit are read from `saved`: the head of unit u is border
+     * number 2 u there, its tail number 2 u + 1. */
     uint32_t border;
     fv_ref saved;
 } fv_operand;
 
-/* Everything a backend needs to freeze one step. */
+/* All that a backend needs to prepare one step. */
 typedef struct fv_launch {
     const fv_kernel *kernel;
     fv_args args;
     fv_operand operand[FV_OPERANDS];
-    uint32_t index;     /* of the step, as fovea_plan_step counts */
+    uint32_t index;     /* of the step, as in fovea_plan_step */
     uint32_t rows;      /* of the whole step */
-    uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
+    uint32_t tile_rows; /* stepwise: rows and columns of one unit, multiples of what the op
+                           allows */
     uint32_t tile_cols;
     uint32_t cols;             /* extent of the second dimension: columns, heads, or 1 */
-    uint32_t halo;             /* grid rows computed before its sweep's row tile needs them */
+    uint32_t halo;             /* grid rows computed beyond the sweep's row tile, at each side */
     const fv_rows *band;       /* rows of each band of a banded sweep */
     const fv_mem *scratch_mem; /* throughput device: the kernel's scratch, shared by steps */
 } fv_launch;
 
-/* Every backend's bound step begins with what it was bound from. */
+/* The first member of every backend's bound step: what all have in common. */
 struct fv_bound {
     fv_launch l;
 };
@@ -99,22 +100,23 @@ struct fv_bound {
  * Row tiles: chunks are whole grid rows, and for the tile [y0, y1) a step computes its grid rows
  * [y0 + halo, y1 + halo), within the grid and within `halo` rows of those that the unit owns. */
 typedef struct fv_sweep {
-    fv_bound *const *step; /* of frame f of a batch: step[f * apart + k] */
+    fv_bound *const *step; /* of frame f of a batch: step[f * frame_stride + k] */
     uint32_t steps;
-    uint32_t batch, frame_stride; /* frames that every step is computed for; 0: one */
+    uint32_t batch, frame_stride; /* frames that every step is computed for (0: one), and
+                                     distance of their steps */
     uint32_t rows, chunk, groups;
     uint32_t partials;     /* fv_call.partials of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
     uint32_t width, reach; /* row tiles: tokens in a grid row, the largest `halo`; else 0 */
     uint64_t block;        /* streamed: bytes of a worker's LOCAL values, */
     fv_ref blocks;         /* all workers' */
-    bool saves;            /* operands have borders, which are saved before it begins */
-    bool banded;           /* streamed: unit u is band u, whose number is a call's group */
+    bool saves;            /* operands have borders, which are saved before the sweep begins */
+    bool banded;           /* streamed: unit u is band u, and a call's `group` is the band */
     bool streamed;
 } fv_sweep;
 
-/* What a run has of what was planned: sweeps end after `rows` rows, batches after `batch` frames,
- * and slots from `slots` on are of none of them. */
+/* The part of the planned work that a run does: sweeps end after `rows` rows, batches after `batch`
+ * frames, and slots from `slots` on are not used. */
 typedef struct fv_portion {
     uint32_t rows, batch, slots;
 } fv_portion;
@@ -122,19 +124,20 @@ typedef struct fv_portion {
 
 /* Memory of the caller that a plan reads or writes: one per external slot. */
 typedef struct fv_slot {
-    uint64_t row_bytes; /* of a row without gaps, as the plan's strides have them */
+    uint64_t row_bytes; /* bytes of a row without gaps, as the plan's values have them */
     uint32_t rows;
     bool output;
-    /* Use own staging buffers: if the device hangs, it must not touch caller memory that was freed
-     * after the queue was closed. */
+    /* Copy through the queue's own buffers: if the device hangs, it must not touch caller memory
+     * that was freed after the queue was closed. */
     bool staged;
 } fv_slot;
 
-/* Events of the calls of a frame, in the caller's memory. */
+/* Events for the calls of a frame, in the caller's memory. */
 typedef struct fv_trace {
     fovea_trace_event *event;
     size_t capacity;
-    _Atomic size_t used; /* events of the last frame; those beyond `capacity` were left out */
+    _Atomic size_t used; /* events of the last frame, including those that exceeded `capacity`
+                            and were left out */
 } fv_trace;
 
 /* The next free event, or NULL. */
@@ -144,129 +147,140 @@ static inline fovea_trace_event *fv_trace_next(fv_trace *t)
     return at < t->capacity ? &t->event[at] : NULL;
 }
 
-/* Memory of the caller's, as fovea_external_image_plane names it. */
+/* The caller's memory, as fovea_external_image_plane describes it. */
 typedef struct fv_import_request {
     fovea_external_image_kind kind;
     void *memory; /* or */
     int fd;
     uint64_t size;                  /* bytes that frames may read */
-    const void *host;               /* what the host sees of it; NULL: nothing */
+    const void *host;               /* address for the host; NULL: the host cannot access it */
     uint32_t width, height, planes; /* of the picture */
 } fv_import_request;
 
-/* Such memory as a device has it: what the backend's own begins with. */
+/* Imported memory: the first member of each backend's own type. */
 typedef struct fv_import {
     fovea_transfer transfer; /* NONE or DEVICE */
-    const char *method;      /* static text, as is the reason of DEVICE */
+    const char *method;      /* static text, like the reason in DEVICE */
     const char *reason;
 } fv_import;
 
 typedef struct fv_limits {
-    uint32_t threads; /* that share the units of a frame */
+    uint32_t threads; /* number of threads that share the units of a frame */
     bool borrows;     /* its commands use the caller's memory until the frame is done */
-    bool locked;      /* host memory that frames need is to be locked in main memory */
-    /* A device with a parallelism of its own: one thread, whose calls do best with many rows. A
-     * step runs over all of them, or over super-chunks where memory is short. */
+    bool locked;      /* host memory that frames need must be locked in main memory */
+    /* A device that is parallel itself: it uses one thread, and calls with many rows are fastest. A
+     * step runs over all rows, or over super-chunks if memory is short. */
     bool throughput;
-    uint32_t partials; /* throughput device: most partials of a reduction, enough to keep it busy */
-    uint32_t at_once;  /* partials of all heads that it computes at the same time; 0: unknown */
+    uint32_t partials; /* throughput device: maximum partials of a reduction, enough to keep it
+                          busy */
+    uint32_t at_once;  /* partials, summed over heads, that it computes at the same time; 0:
+                          unknown */
     uint32_t frames;   /* that may be in flight */
-    uint64_t largest;  /* bytes of a buffer at most; UINT64_MAX: no limit of its own */
-    uint32_t rows;     /* of a call at most: a call of more is cut, however short its time */
+    uint64_t largest;  /* maximum bytes of a buffer; UINT64_MAX: no limit */
+    uint32_t rows;     /* maximum rows of a call: larger calls are split, even if they take
+                          little time */
     bool half_sums;    /* products with float16 weights may be summed in float16, see ref_gemm.c */
     bool bf16;         /* its instructions multiply bfloat16 */
-    bool int8;         /* a processor: instructions for int8; others: kernels, see ref_gemm.c */
-    bool int8_attention; /* softmax attention is faster by products of int8 than by others */
+    bool int8;         /* a processor: it has int8 instructions; other devices: kernels, see
+                          ref_gemm.c */
+    bool int8_attention; /* softmax attention is faster with int8 products than with others */
 } fv_limits;
 
 typedef struct fv_backend { /* More than 25 fields: a table of functions */
     const char *name;
     uint32_t abi;
-    /* How many devices exist, 0 if there is no runtime; *out gets device `index` if it does. */
+    /* Returns the number of existing devices, 0 if there is no runtime. *out gets the info of
+     * device `index` if it exists. */
     size_t (*probe)(size_t index, fovea_device_info *out);
-    /* One line: what else was found, or why there is no device. */
+    /* A line of text: what else was found, or why there is no device. */
     const char *(*status)(void);
-    /* `which`: what follows "name:" in the device's id, "" for the first. If this
-     * returns ENODEV, the caller replaces the message by a list of devices. */
+    /* `which`: the part of the device's id after "name:"; "" for the first device. If this returns
+     * ENODEV, the caller replaces the message by a list of devices. */
     fovea_status (*open)(fv_device **out, const char *which, const fovea_device_options *options);
     void (*close)(fv_device *d);
     void (*describe)(const fv_device *d, fovea_device_info *out);
     void (*limits)(const fv_device *d, fv_limits *out);
-    /* Bytes that may be taken of the device's memory now, a share left for others. NULL, or
-     * UINT64_MAX: not known, it may be as many as fovea_device_info has. */
+    /* Bytes of the device's memory that may be allocated now, a share being left for others. NULL,
+     * or UINT64_MAX: not known, so assume the memory in fovea_device_info. */
     uint64_t (*free_memory)(fv_device *d);
     fovea_status (*alloc)(fv_device *d, uint64_t size, const char *what, fv_mem *out);
     void (*release)(fv_device *d, fv_mem *m);
-    /* Between frames: copy `size` bytes between host memory and the begin of a buffer; src NULL
-     * writes zeros. */
+    /* Called between frames: copies `size` bytes between host memory and the beginning of a buffer;
+     * src NULL writes zeros. */
     fovea_status (*write)(fv_device *d, fv_mem *m, const void *src, uint64_t size);
     fovea_status (*read)(fv_device *d, const fv_mem *m, void *dst, uint64_t size);
-    /* Between frames: makes the device read the caller's memory in place, or copy it by itself.
-     * ENOTSUP says why it cannot; the host then copies it. NULL, like upload_from and read_event,
-     * if frames run on the host. */
+    /* Called between frames: lets the device read the caller's memory in place, or copy it by
+     * itself. ENOTSUP with the reason if it cannot; the host then copies. NULL, as are upload_from
+     * and read_event, if frames run on the host. */
     fovea_status (*import)(fv_device *d, const fv_import_request *r, fv_import **out);
     void (*forget)(fv_device *d, fv_import *m);
-    /* Its lines of the registry; d NULL: with the features of the first device of this kind. */
+    /* The backend's lines of the registry. d NULL: *features are those of the first device of this
+     * kind. */
     const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
-    const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
-    /* Compiles what these launches need that is not there, several programs at a time. Nothing
-     * fails: what could not be compiled is compiled again by `bind`, which says why not. NULL:
-     * nothing is compiled. */
+    const char *(*level)(uint32_t needs); /* name of the level that the bits of a kernel's needs
+                                             mean */
+    /* Compiles the programs that these launches need and that are not compiled yet, several at a
+     * time. It cannot fail: `bind` compiles missing programs again, and reports why it cannot.
+     * NULL: there is nothing to compile. */
     void (*compile)(fv_device *d, const fv_launch *l, uint32_t count);
-    /* ENOTSUP: this kernel is none for the device, which works: another may be. */
+    /* ENOTSUP: the device works, but cannot run this kernel; another kernel may do. */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
     void (*unbind)(fv_device *d, fv_bound *b);
-    /* One in-order queue per plan. Each worker has `scratch` bytes for kernels; external operands
-     * `slot`; `phases` barriers per frame at most. */
+    /* Opens an in-order queue for a plan. Each worker gets `scratch` bytes for kernels. `slot`: the
+     * external operands. `phases`: maximum number of barriers per frame. */
     fovea_status (*queue_open)(fv_device *d, uint64_t scratch, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out);
     void (*queue_close)(fv_queue *q);
-    /* Between frames: makes ready to run these sweeps over `most`, so that the first frame costs
-     * what every frame does. Other sweeps run too. NULL: there is nothing to do. */
+    /* Called between frames: prepares to run these sweeps over `most`, so that the first frame
+     * costs no more than later ones. Other sweeps may be run too. NULL: nothing to prepare. */
     fovea_status (*prepare)(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most);
-    /* These only enqueue; host memory stays valid until wait. Uploads and downloads belong to the
-     * frame of the next submit; up to fv_limits.frames of them are in flight. External slot `slot`
-     * is read from (upload) or written to (download) host memory with `stride` bytes from row to
-     * row. */
+    /* These only enqueue, and host memory must stay valid until wait. Uploads and downloads belong
+     * to the frame of the next submit. Up to fv_limits.frames frames are in flight. External slot
+     * `slot` is read from (upload) or written to (download) host memory with a row stride of
+     * `stride` bytes. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
-    /* The same for plane `plane` of imported memory, `at` bytes in, once `ready` is done: an event
-     * of the device's interface, or NULL. */
+    /* The same for plane `plane` of imported memory, from byte `at` on, after `ready` has
+     * completed: an event of the device's API, or NULL. */
     fovea_status (*upload_from)(fv_queue *q, uint32_t slot, fv_import *m, uint32_t plane,
                                 uint64_t at, uint64_t stride, void *ready);
     fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, fv_portion most,
                            fv_fence *out);
     fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
-    /* Bounded wait; negative: without bound. *seconds: of the frame, see `timed`. Frames are done
-     * in the order of their submits; a fence that was waited for is OK again. */
+    /* Waits at most `timeout` seconds; negative: without limit. *seconds: the frame's time, see
+     * `timed`. Frames complete in the order of their submits. Waiting again for a completed fence
+     * returns OK. */
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
-    /* The interface's event of a frame in flight that is done when its inputs were read. */
+    /* The API's event, for a frame in flight, that completes when the frame's inputs have been
+     * read. */
     void *(*read_event)(const fv_queue *q, fv_fence f);
-    /* The same as a sync_file, which is the caller's; NULL: this interface gives none. */
+    /* The same as a sync_file that the caller owns; NULL: the API does not support this. */
     fovea_status (*read_fence)(fv_queue *q, fv_fence f, int *fd);
-    /* Notes the calls of every frame that is submitted from now on; NULL: of none. No frame is in
-     * flight, and with a trace there is one at a time. */
+    /* Records the calls of every frame that is submitted from now on; NULL: of none. May be called
+     * only without a frame in flight; with a trace, one frame is in flight at a time. */
     fovea_status (*trace)(fv_queue *q, fv_trace *t);
-    /* Whether `wait` is to tell the device's own seconds of frames from now on, although that may
-     * make them slower; NULL: it does anyhow. No frame is in flight. A device that has no clock
-     * leaves it at the host's. */
+    /* Sets whether `wait` reports the device's own time of later frames, which may make them
+     * slower; NULL: it always does. May be called only without a frame in flight. A device without
+     * a clock goes on reporting the host's time. */
     fovea_status (*timed)(fv_queue *q, bool wanted);
     /* Measures the device's peak rates, without frames. */
     fovea_status (*rates)(fv_device *d, fovea_rates *out);
-    /* Runs all units below `units` of phase 0 on the threads that run frames, and returns when they
-     * are done; slots are below fv_limits.threads. NULL where frames do not run on the host. */
+    /* Runs units 0 to `units` - 1 of phase 0 on the threads that run frames, and returns when they
+     * are done; slots are below fv_limits.threads. NULL if frames do not run on the host. */
     void (*spread)(fv_device *d, uint32_t units, fv_unit_fn fn, void *arg);
 } fv_backend;
 
-extern const fv_backend *const fv_backends[]; /* NULL at the end; the CPU first */
+extern const fv_backend *const fv_backends[]; /* ends with NULL; the CPU is first */
 
 struct fovea_device {
     const fv_backend *backend;
     fv_device *device;
     fovea_device_info info;
-    _Atomic uint32_t refs; /* the caller's, and those of what was made on it */
+    _Atomic uint32_t refs; /* number of references: the caller's, and those of objects that were
+                              made with the device */
 };
 
-/* device.c: counted, from any thread; returns `d`. The last one closes it. */
+/* device.c: adds a reference, from any thread, and returns `d`. Closing the last one closes the
+ * device. */
 fovea_device *fv_device_ref(fovea_device *d);
 void fv_device_unref(fovea_device *d); /* NULL is fine */
 

@@ -1,4 +1,4 @@
-/* device.c: finds, opens and names devices. */
+/* device.c: lists, opens and names devices. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ const char *fovea_backend_status(size_t index)
     return index < sizeof absent / sizeof *absent ? absent[index] : NULL;
 }
 
-/* Adds to what a message holds so far; what does not fit is cut. */
+/* Appends to a message; what does not fit is cut off. */
 static void append(char *text, size_t size, const char *format, ...) FV_PRINTF(3, 4);
 static void append(char *text, size_t size, const char *format, ...)
 {
@@ -61,7 +61,7 @@ static void append(char *text, size_t size, const char *format, ...)
     va_end(args);
 }
 
-/* Names the devices there are, and why a backend has none. */
+/* Reports which devices exist, and why a backend has none. */
 static fovea_status no_device(const char *id, const fv_backend *backend)
 {
     fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
@@ -76,7 +76,7 @@ static fovea_status no_device(const char *id, const fv_backend *backend)
         append(text, sizeof text, "%s%s (%.40s)", i ? ", " : "", found.id, found.name);
     if (status)
         append(text, sizeof text, "; %s", status);
-    return fv_fail(FOVEA_ENODEV, "device '%s': there is none of that name; there are %s", id, text);
+    return fv_fail(FOVEA_ENODEV, "device '%s' does not exist; choose one of %s", id, text);
 }
 
 fovea_status fovea_device_open(fovea_device **out, const char *id,
@@ -85,7 +85,7 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
     fovea_device_options o = FOVEA_DEVICE_OPTIONS_INIT;
     FV_TRY(FV_ABI_READ(o, options, FOVEA_DEVICE_OPTIONS_INIT));
     if (!(o.max_dispatch_seconds >= 0 && o.max_dispatch_seconds <= 1e3))
-        return fv_fail(FOVEA_EINVAL, "dispatches of %g s at most; give 0 (0.02 s) to 1000",
+        return fv_fail(FOVEA_EINVAL, "dispatches of at most %g s; give 0 (for 0.02 s) to 1000",
                        o.max_dispatch_seconds);
     if (!id || strcmp(id, "auto") == 0)
         id = "cpu";

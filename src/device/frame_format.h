@@ -14,7 +14,7 @@ typedef struct fv_plane_shape {
     enum fv_type type;
 } fv_plane_shape;
 
-/* Fills in the planes; returns how many there are. `format` is known. */
+/* Fills in the planes; returns their number. `format` must be a known one. */
 uint32_t fv_frame_planes(fv_plane_shape out[FV_FRAME_PLANES], fovea_pixel_format format,
                          uint32_t width, uint32_t height);
 

@@ -1,5 +1,5 @@
-/* import.c: fovea_external_image: what the host and the device see of the caller's memory, found
- * out before frames run. */
+/* import.c: fovea_external_image: finds out, before frames run, how the host and the device can
+ * access the caller's memory. */
 #include "device/import.h"
 
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #include "base/abi.h"
 #include "base/mem.h"
 
-#define PATIENCE 10.0 /* seconds that a frame waits for a fence: cameras take far less */
+#define PATIENCE 10.0 /* maximum seconds that a frame waits for a fence; cameras take far less */
 
 /* ---- the caller's planes ---- */
 
-/* The layout of these is their own. */
+/* Whether the memory has an opaque layout of its own. */
 static bool is_surface(fovea_external_image_kind kind)
 {
     return kind == FOVEA_EXTERNAL_EGL || kind == FOVEA_EXTERNAL_NVMM;
@@ -44,7 +44,7 @@ static fovea_status check_plane(const fovea_external_image_options *o, uint32_t 
                        o->kind == FOVEA_EXTERNAL_DMABUF ? "file descriptor" : "memory");
     if (is_surface(o->kind) && (plane->offset || plane->stride))
         return fv_fail(FOVEA_EINVAL,
-                       "plane %u: this memory has a layout of its own; leave offset "
+                       "plane %u: this kind of memory has its own layout; leave offset "
                        "and stride at 0",
                        i);
     if (*stride < row || *stride > UINT32_MAX)
@@ -57,14 +57,15 @@ static fovea_status check_plane(const fovea_external_image_options *o, uint32_t 
                        (unsigned long long)row);
     *need = plane->offset + *stride * (shape->rows - 1) + row;
     if (plane->offset > UINT32_MAX || *need > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "plane %u ends behind 4 GiB; import it by itself", i);
+        return fv_fail(FOVEA_EINVAL,
+                       "plane %u ends beyond 4 GiB of its memory; import it separately", i);
     if (plane->size && plane->size < *need)
-        return fv_fail(FOVEA_EINVAL, "plane %u: %zu bytes of memory, it needs %llu", i, plane->size,
-                       (unsigned long long)*need);
+        return fv_fail(FOVEA_EINVAL, "plane %u: %zu bytes of memory; %llu are needed", i,
+                       plane->size, (unsigned long long)*need);
     return FOVEA_OK;
 }
 
-/* Planes of the same memory share it. */
+/* Finds or adds the memory of a plane; planes of the same memory share it. */
 static fv_external_memory *memory_of(fovea_external_image *p, const fovea_external_image_options *o,
                                      uint32_t i)
 {
@@ -125,7 +126,8 @@ static void forget(fovea_external_image *p)
         p->memory[i].import = NULL;
 }
 
-/* All of its memory, or ENOTSUP and none. */
+/* Imports all of the image's memory to the device; ENOTSUP if any of it cannot be, and then none
+ * is. */
 static fovea_status import_all(fovea_external_image *p)
 {
     const fv_backend *be = p->device->backend;
@@ -149,8 +151,8 @@ static fovea_status import_all(fovea_external_image *p)
     return status;
 }
 
-/* Without the device's import the host reads the external image, in place where frames run there.
- */
+/* For an image that the device did not import: the host reads it, in place if frames run on the
+ * host. */
 static fovea_status settle_for_host(fovea_external_image *p)
 {
     const char *id = p->device->info.id;
@@ -172,8 +174,7 @@ static fovea_status find_transfer(fovea_external_image *p)
     const fovea_status status =
         p->device->backend->import
             ? import_all(p)
-            : fv_fail(FOVEA_ENOTSUP,
-                      "external images of the CPU are memory of the host's or dma-bufs");
+            : fv_fail(FOVEA_ENOTSUP, "external images for the CPU must be host memory or dma-bufs");
     if (status == FOVEA_ENOTSUP) {
         snprintf(p->reason, sizeof p->reason, "%s", fovea_error());
         return settle_for_host(p);
@@ -270,7 +271,7 @@ fovea_status fv_external_image_begin(const fovea_external_image *p,
 {
     if (acquire && acquire->event && by_host)
         return fv_fail(FOVEA_EINVAL,
-                       "an event of a device, and the host reads the external image (%s); "
+                       "a device's event was given, but the host reads the external image (%s); "
                        "wait for the event first",
                        p->reason);
     if (acquire && acquire->fd > 0)

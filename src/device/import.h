@@ -1,4 +1,4 @@
-/* import.h: pictures of the caller's, as frames read them. */
+/* import.h: external images: pictures in the caller's memory, as frames read them. */
 #ifndef FOVEA_DEVICE_IMPORT_H
 #define FOVEA_DEVICE_IMPORT_H
 
@@ -6,14 +6,14 @@
 #include "device/frame_format.h"
 #include "platform/os/os_dmabuf.h"
 
-/* Memory of one or more planes. */
+/* Memory that has one or more planes. */
 typedef struct fv_external_memory {
     void *memory; /* as the caller names it, */
     int fd;       /* by one of both */
     uint64_t size;
     fv_os_dmabuf shared; /* FOVEA_EXTERNAL_DMABUF: fd and size are those of its duplicate */
-    const char *host;    /* what the host reads; NULL: it cannot */
-    fv_import *import;   /* what the device does; NULL: it cannot */
+    const char *host;    /* address for the host; NULL: it cannot read the memory */
+    fv_import *import;   /* the device's import; NULL: it has none */
 } fv_external_memory;
 
 struct fovea_external_image {
@@ -31,15 +31,16 @@ struct fovea_external_image {
     char reason[256];
 };
 
-/* Whether frames on this device read it through the host. */
+/* Whether the host reads the image for frames on this device. */
 bool fv_external_image_by_host(const fovea_external_image *p, const fovea_device *device);
-/* Whether frames of the CPU can read it. */
+/* Whether frames on the CPU can read the image. */
 bool fv_external_image_seen(const fovea_external_image *p);
 
-/* Waits until the pixels are there; `by_host`: and are in the host's memory. ETIMEOUT, EINVAL. */
+/* Waits until the pixels have been written; with `by_host`, also until the host can read them.
+ * ETIMEOUT, EINVAL. */
 fovea_status fv_external_image_begin(const fovea_external_image *p,
                                      const fovea_acquire_fence *acquire, bool by_host);
-/* The host has read it. NULL is fine. */
+/* Ends the host's reading. NULL is allowed. */
 void fv_external_image_end(const fovea_external_image *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* layout.c: frames of any layout in a format that plans read. */
+/* layout.c: converts frames of any layout to a format that plans read. */
 #include "device/layout.h"
 
 #include "base/abi.h"
@@ -19,7 +19,7 @@ enum { MAX_SIDE = 65535 };
     name, FV_LAYOUT_GREY, FOVEA_FORMAT_GRAY8, 1, bits, 0, 0, .component[0] = {0, step, 0}
 #define PACKED(name, y, u, v)                                                                      \
     name, FV_LAYOUT_YUV, FOVEA_FORMAT_YUYV, 1, 8, 1, 0, COMPONENTS(0, 2, y, 0, 4, u, 0, 4, v)
-/* A plane of Y, and one of pairs: samples of `step` bytes. */
+/* A layout with a plane of Y and a plane of pairs; samples are `step` bytes. */
 #define PAIRS(name, plan, bits, step, right, down, u, v)                                           \
     name, FV_LAYOUT_YUV, plan, 2, bits, right, down,                                               \
         COMPONENTS(0, step, 0, 1, 2 * step, u, 1, 2 * step, v)
@@ -74,7 +74,7 @@ const char *fovea_layout_name(size_t index)
 
 /* ---- which components are read in place, and which are converted ---- */
 
-/* A frame that is being converted. */
+/* The conversion of one frame. */
 typedef struct job {
     const fv_layout *layout;
     const fv_yuv *rule;
@@ -87,7 +87,7 @@ static size_t shifted(size_t n, unsigned by)
     return (n + ((size_t)1 << by) - 1) >> by;
 }
 
-/* Components of the frame: grey has one. */
+/* Number of components of the frame: grey has one. */
 static int components(const fv_layout *l)
 {
     return l->kind == FV_LAYOUT_GREY ? 1 : 3;
@@ -103,7 +103,7 @@ static size_t lines(const job *j, int component)
     return component ? shifted(j->height, j->layout->down) : j->height;
 }
 
-/* Whether plans read the frame as it is: all of it, or its luma. */
+/* Whether plans can read the frame without conversion: all of it, or its luma. */
 static bool all_as_is(const job *j)
 {
     const fv_layout *l = j->layout;
@@ -186,8 +186,8 @@ fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t he
 
 /* ---- samples ---- */
 
-/* `n` samples as bytes, `to_step` apart; those of more bits are rounded. Steps that are common are
- * constants for the compiler, which makes vectors of these loops then. */
+/* Converts `n` samples to bytes, stored `to_step` bytes from each other; samples of more bits are
+ * rounded. Callers pass common steps as constants, so that the compiler vectorises these loops. */
 static inline void narrow(uint8_t *restrict to, size_t to_step, const uint8_t *restrict from,
                           size_t step, unsigned bits, size_t n)
 {
@@ -217,7 +217,7 @@ static void take(uint8_t *to, size_t to_step, const uint8_t *from, size_t step, 
         narrow(to, to_step, from, step, bits, n);
 }
 
-/* The first sample of a component in line y of it. */
+/* The first sample of a component in line y of that component. */
 static const uint8_t *row_of(const job *j, const fovea_frame *in, int component, size_t y)
 {
     const fv_component *c = &j->layout->component[component];
@@ -327,8 +327,8 @@ fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in, fovea
     FV_TRY(begin(&j, layout, width, height, yuv));
     FV_TRY(complete(&from, &j, in));
     if (buffer_size_of(&j) > size || (buffer_size_of(&j) && !buffer))
-        return fv_fail(FOVEA_EINVAL, "a buffer of %zu bytes for a frame of %s; it takes %zu", size,
-                       j.layout->name, buffer_size_of(&j));
+        return fv_fail(FOVEA_EINVAL, "a buffer of %zu bytes for a frame of %s; %zu are needed",
+                       size, j.layout->name, buffer_size_of(&j));
     if (all_as_is(&j))
         *out = from;
     else if (j.layout->format == FOVEA_FORMAT_NV12)

@@ -1,4 +1,4 @@
-/* layout.h: the memory layout of frames, by fovea_layout. */
+/* layout.h: the memory layouts of frames, indexed by fovea_layout. */
 #ifndef FOVEA_DEVICE_LAYOUT_H
 #define FOVEA_DEVICE_LAYOUT_H
 
@@ -17,7 +17,7 @@ typedef struct fv_layout {
     enum fv_layout_kind kind;
     fovea_pixel_format format; /* that frames become */
     uint8_t planes, bits;
-    uint8_t right, down;       /* chroma of 2^right pixels of a row, and of 2^down rows */
+    uint8_t right, down;       /* chroma samples cover 2^right pixels of a row, and 2^down rows */
     fv_component component[3]; /* R, G, B or Y, U, V */
 } fv_layout;
 

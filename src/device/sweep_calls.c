@@ -1,9 +1,10 @@
-/* sweep_calls.c: the kernel calls of a sweep: chunks, row tiles with halo, units of a step. */
+/* sweep_calls.c: makes the kernel calls of a sweep: of chunks, row tiles with halo, bands, or units
+ * of a step. */
 #include "device/sweep_calls.h"
 
 #include "base/num.h"
 
-/* Of calls whose operands do not depend on it. */
+/* For calls whose operands do not depend on their place. */
 static const fv_call_place nowhere;
 
 static bool grouped(const fv_bound *b)
@@ -11,7 +12,8 @@ static bool grouped(const fv_bound *b)
     return fv_op_table[b->l.args.prob.op]->span == FV_SPAN_REDUCE;
 }
 
-/* Steps [first, first + count) of a sweep for the chunks of one reduction group. */
+/* Makes the calls of steps [first, first + count) of a sweep for the chunks of one reduction
+ * group. */
 static void group_calls(const fv_sweep *s, uint32_t first, uint32_t count, uint32_t group,
                         uint32_t frame_rows, fv_sweep_calls_fn *fn, void *ctx)
 {
@@ -32,7 +34,7 @@ static void group_calls(const fv_sweep *s, uint32_t first, uint32_t count, uint3
     }
 }
 
-/* Grid rows from `line` on, at most `lines`, that are contiguous in every ring. */
+/* Number of grid rows from `line` on, at most `lines`, that are contiguous in every ring. */
 static uint32_t contiguous_lines(const fv_launch *l, uint32_t line, uint32_t lines)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -45,7 +47,8 @@ static uint32_t contiguous_lines(const fv_launch *l, uint32_t line, uint32_t lin
     return lines;
 }
 
-/* Of `lines` grid rows from `line` on those that are all the unit's own, or all a neighbour's. */
+/* Number of grid rows from `line` on, at most `lines`, that all belong to the unit, or all to one
+ * neighbour. */
 static uint32_t lines_of_one(const fv_call_place *at, uint32_t line, uint32_t lines)
 {
     const uint32_t first = at->own.first / at->width, end = at->own.end / at->width;
@@ -61,7 +64,7 @@ static bool has_border(const fv_launch *l)
     return false;
 }
 
-/* The reduction groups of one unit of a sweep of row tiles. */
+/* Makes the calls for the reduction groups of one unit of a sweep of row tiles. */
 static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, void *ctx)
 {
     const uint32_t chunks = fv_ceil_div(s->rows, s->chunk);
@@ -71,7 +74,7 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
                               fv_sweep_calls_own(s->rows, s->chunk, s->groups, s->runs, run)};
     const int64_t begin = at.own.first / s->width, end = at.own.end / s->width;
     bool first = true;
-    /* Row tiles before the first one fill the halo of the steps that have one. */
+    /* Begins with row tiles before the first one, in which steps with a halo compute it. */
     for (int64_t y = begin - (2 * (int64_t)s->reach + tile - 1) / tile * tile; y < end; y += tile) {
         if (y >= begin && (uint64_t)(y / tile) >= (uint64_t)(group + 1) * chunks / s->groups) {
             group++;
@@ -99,7 +102,7 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
     }
 }
 
-/* All steps for one band, tile_rows rows at a time. */
+/* Makes the calls of all steps for one band, with at most tile_rows rows each. */
 static void band_calls(const fv_sweep *s, uint32_t band, fv_sweep_calls_fn *fn, void *ctx)
 {
     for (uint32_t k = 0; k < s->steps; k++) {
@@ -160,7 +163,7 @@ uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, fv_portion most)
     return fv_sweep_calls_batch(s, most) * units_of_one(s, step, most.rows);
 }
 
-/* The calls of one unit of one frame. */
+/* Makes the calls of one unit of one frame. */
 static void frame_calls(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,
                         fv_sweep_calls_fn *fn, void *ctx)
 {
@@ -198,7 +201,7 @@ uint64_t fv_sweep_calls_saved_row(const fv_operand *o, uint32_t row, const fv_ca
 {
     if (row >= at->own.end)
         return 2 * (uint64_t)(at->unit + 1) * o->border + row - at->own.end;
-    return 2 * (uint64_t)at->unit * o->border + row - at->own.first; /* up to the unit's own head */
+    return 2 * (uint64_t)at->unit * o->border + row - at->own.first; /* before the own head */
 }
 
 uint64_t fv_sweep_calls_ring_row(const fv_operand *o, uint32_t row0, uint32_t width)

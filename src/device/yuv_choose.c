@@ -1,4 +1,4 @@
-/* yuv_choose.c: which matrix and range luma and chroma have: the rule of video.h. */
+/* yuv_choose.c: chooses the matrix and range of luma and chroma by the rule of video.h. */
 #include <fovea/video.h>
 #include <stdbool.h>
 

@@ -49,7 +49,7 @@ FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
 #ifdef FV_DERIVE
 #include "phi_sum.h"
 
-/* dy = 3 phi/y df + (y/|y|^2 - 3 y^5/|y^3|^2) phi.df, over M. */
+/* dy = 3 phi/y df + (y/|y|^2 - 3 y^5/|y^3|^2) phi.df, divided by M. */
 FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[1], fv_row r, const fv_v sum[2])
 {
     (void)query;
@@ -61,7 +61,7 @@ FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[1], fv_row r, const fv_v
     return fv_sel_lt0(fv_neg(x), fv_mul(r.param[0], fv_fma(whole, norms, own)), fv_set(0.f));
 }
 
-/* Of x > 0; what the 1e-6 of the others adds is 1e-12 of that. */
+/* For x > 0. For other channels the 1e-6 contributes only 1e-12 of it, which is ignored. */
 FV_FN fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
 {
     (void)i;

@@ -1,5 +1,5 @@
-/* linear.h: linear attention, out = o / (z + eps), as the headers of its feature maps have it. A
- * header that defines FV_MAP, the map of one channel, has said everything. */
+/* linear.h: linear attention, out = o / (z + eps), for the headers of its feature maps. A header
+ * that defines FV_MAP, the map of one channel, needs nothing else. */
 #ifdef FV_MAP
 #include "mapped.h"
 #endif

@@ -1,6 +1,7 @@
-/* magnitude.h: MALA's normalisation, out = (1 + 1/(z + eps)) (o + w vmean) - z vmean with o from
- * centred values, so that the two terms in vmean, nearly equal, are subtracted before it comes in.
- * The header defines FV_MAP. (arXiv 2507.00698, official code) */
+/* magnitude.h: MALA's normalisation, out = (1 + 1/(z + eps)) (o + w vmean) - z vmean. o is computed
+ * from centred values, so the two terms in vmean, which are nearly equal, are subtracted before
+ * they are multiplied by it. The header that includes this defines FV_MAP. (arXiv 2507.00698,
+ * official code) */
 #define FV_WANTS FV_WANT_CENTRED
 
 #include "mapped.h"

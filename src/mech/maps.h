@@ -1,4 +1,4 @@
-/* maps.h: feature maps that see one channel at a time, for the headers of the mechanisms. */
+/* maps.h: feature maps that depend on one channel only, for the headers of mechanisms. */
 #ifndef FOVEA_SRC_MECH_MAPS_H
 #define FOVEA_SRC_MECH_MAPS_H
 
@@ -13,7 +13,7 @@ FV_FN fv_v fv_relu(fv_v x)
     return fv_max(fv_set(0.f), x);
 }
 
-/* e^min(x, 88), which is finite. */
+/* e^min(x, 88), which is always finite. */
 FV_FN fv_v fv_exp_saturated(fv_v x)
 {
     return fv_exp(fv_min(fv_set(88.f), x));
@@ -76,14 +76,14 @@ FV_FN fv_v fv_polarised_size(fv_v x, fv_v positive, fv_v negative)
     return fv_sel_lt0(x, negative, fv_sel_lt0(fv_neg(x), positive, fv_set(0.f)));
 }
 
-/* ln max(x, FLT_MIN): finite for x = 0 too, where the power of x that it multiplies is 0. */
+/* ln max(x, FLT_MIN): finite for x = 0 too, where it is multiplied by a power of x that is 0. */
 FV_FN fv_v fv_log_size(fv_v x)
 {
     return fv_log(fv_max(fv_set(0x1p-126f), x));
 }
 #endif
 
-/* Stores size >= 0 in the block of x's sign, and 0 in the other. */
+/* Stores size >= 0 in the block for x's sign, and 0 in the other block. */
 FV_FN void fv_polarise(fv_v out[2], fv_v x, fv_v size)
 {
     out[0] = fv_sel_lt0(x, fv_set(0.f), size);

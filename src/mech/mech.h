@@ -1,8 +1,8 @@
 /* mech.h: includes the header of the mechanism FV_MECHANISM, and makes the names of its kernels.
- * It is compiled over the vector vocabulary when that was included before, else over scalar.h.
+ * It uses the vector vocabulary if that was included before, else scalar.h.
  *
- * What the header of a mechanism says. For query i, key j, feature block b, stream s (which owns a
- * slice of dv / FV_STREAMS value channels), with the means over the keys:
+ * What the header of a mechanism defines, for query i, key j, feature block b and stream s, which
+ * owns a slice of dv / FV_STREAMS value channels. Means are over the keys:
  *
  *     S_b = mean_j phi_k_b(k_j)^T v_j         m_b = mean_j phi_k_b(k_j)
  *     o_s = sum_b phi_q_{b^s}(q_i) S_b        z_s = sum_b phi_q_{b^s}(q_i).m_b
@@ -14,26 +14,25 @@
  *   FV_PARAMS     learned vectors, 0 (the default) to 2, one value per head and channel
  *   FV_WANTS      FV_WANT_* of wants.h; default 0
  *   FV_MODULE     FV_MODULE_* of wants.h; default 0
- *   FV_ALPHA      the operation's constant where it is given none; default 0: it has no use for one
+ *   FV_ALPHA      default of the operation's constant; default 0: the mechanism does not use it
  *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
  *   FV_STATS_KEY  row statistics of a key, the first ones of FV_STATS; default 0
  *   FV_STAT_MAX   bit i set: statistic i is a maximum over the channels, else a sum
  *   FV_STAT_WIDE  1: statistics are taken over the channels of all heads, 0: of the row's head
  *
  *   fv_v fv_param(int i, fv_v raw, fv_v alpha)
- *       what phi gets of learned vector i; alpha is the operation's constant
+ *       makes r.param[i], which phi reads, of learned vector i; alpha is the operation's constant
  *   fv_v fv_stat(int i, int query, fv_v x, fv_row r)
  *       the term of statistic i, from the parameters and the statistics before it
  *   fv_row fv_stats_done(int query, fv_row r)
  *       turns the finished statistics into what phi reads; once per row
  *   void fv_phi(fv_v out[FV_BLOCKS], int query, fv_v x, fv_row r)
- *       the features of one channel. `query` is a constant: where q and k share phi it is ignored
- *   fv_v fv_phi_size(int query, fv_v x, fv_row r)
- *       POLARISED: the feature that is not 0 of the two; >= 0
- *   fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output
- *   fv_v fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
+ *       the features of one channel. `query` is a compile-time constant; ignored if q and k share
+ * phi fv_v fv_phi_size(int query, fv_v x, fv_row r) POLARISED: the one of the two features that is
+ * not 0; >= 0 fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output fv_v
+ * fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
  *
- * A function is needed only where its count is not 0, fv_stats_done only with FV_STATS. With
+ * A function is needed only if its count is not 0; fv_stats_done only with FV_STATS. With
  * FV_WANT_CENTRED S_b = mean_j phi(k_j)^T (v_j - vmean), and w is z over rotated features. With
  * FV_WANT_SHIFT r.shift of a key is the state's shift, of a query its negative, and statistic 0 of
  * a query is its row's maximum: eps comes multiplied by exp(-stat[0]).
@@ -42,7 +41,7 @@
  * the gradient of a channel's features, `sum` are sums over the channels of a row, over all heads
  * with FV_STAT_WIDE:
  *
- *   FV_SUMS, FV_SUMS_KEY   sums that the gradient of a query, of a key, wants; 0 (the default) to 2
+ *   FV_SUMS, FV_SUMS_KEY   sums that the gradient of a query, of a key, needs; 0 (the default) to 2
  *   fv_v fv_sum_term(int i, int query, fv_v x, const fv_v df[FV_BLOCKS], fv_row r)
  *   fv_v fv_phi_grad(int query, fv_v x, const fv_v df[FV_BLOCKS], fv_row r, const fv_v sum[2])
  *       the gradient of x, through the statistics as well; shifts and their maximum are constants
@@ -61,7 +60,7 @@
 #endif
 #include "mech/wants.h"
 
-/* What belongs to a row, or to a channel of it, besides its value. */
+/* A row's data, or a channel's, in addition to its value. */
 typedef struct fv_row {
     fv_v param[2]; /* of the channel */
     fv_v stat[3];  /* of the row: broadcast */

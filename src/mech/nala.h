@@ -1,5 +1,5 @@
-/* nala.h: norm-aware linear attention, as its official code has it: positive and negative parts as
- * blocks of their own. */
+/* nala.h: norm-aware linear attention as in its official code: positive and negative parts are
+ * separate blocks. */
 #define FV_POLARISED 1
 #include "norm_aware.h"
 
@@ -23,7 +23,7 @@ FV_FN fv_v fv_sum_term(int i, int query, fv_v x, const fv_v df[2], fv_row r)
     return i == 0 ? term : fv_mul(term, fv_log_size(u));
 }
 
-/* q acts by itself, and through n, by u = |q| / n and p(n). */
+/* The features depend on q directly, and through n on u = |q| / n and on p(n). */
 FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[2], fv_row r, const fv_v sum[2])
 {
     const fv_v own = fv_mul(fv_magnitude_slope(query, x, r), fv_polarised(x, df[0], df[1]));

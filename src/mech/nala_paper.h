@@ -1,5 +1,5 @@
-/* nala_paper.h: norm-aware linear attention, as its paper has it: blocks are cosine and sine of the
- * direction. (arXiv 2506.21137) */
+/* nala_paper.h: norm-aware linear attention as in its paper: the blocks are the cosine and sine of
+ * the direction. (arXiv 2506.21137) */
 #define FV_STATS_KEY 2
 #include "norm_aware.h"
 
@@ -15,7 +15,7 @@ FV_FN void fv_phi(fv_v out[2], int query, fv_v x, fv_row r)
 #define FV_SUMS 2 /* t dt with t = x/n; of a query also ln|t| d p */
 #define FV_SUMS_KEY 1
 
-/* By the size of the features, and by t through the angle. */
+/* Derivatives of the features by their size, and by t through the angle. */
 typedef struct fv_polar {
     fv_v size, t;
 } fv_polar;
@@ -29,7 +29,7 @@ FV_FN fv_polar fv_polar_grad(fv_v x, const fv_v df[2], fv_row r, fv_v size)
                       fv_mul(fv_mul(quarter, by_angle), fv_sub(fv_set(1.f), fv_mul(t, t)))};
 }
 
-/* dt: of a query the size goes with |t|, too. */
+/* dt. For a query, the size depends on |t| too. */
 FV_FN fv_v fv_direction_grad(int query, fv_v x, fv_polar d, fv_row r)
 {
     const fv_v slope = fv_mul(fv_magnitude_slope(query, x, r), d.size);

@@ -1,7 +1,7 @@
-/* norm_aware.h: the query's norm n and power p = lambda (1/2 + tanh n), and the keys' power lambda,
- * which both forms of NaLa have. lambda is the operation's constant; its authors took 3.
- * The largest channel is taken out first: squares of tiny channels underflow, those of huge ones
- * overflow. */
+/* norm_aware.h: what both forms of NaLa share: the query's norm n and power p = lambda (1/2 + tanh
+ * n), and the keys' power lambda. lambda is the operation's constant, 3 in the official code.
+ * Channels are divided by the largest first, because squares of tiny channels underflow and those
+ * of huge ones overflow. */
 #define FV_BLOCKS 2
 #define FV_ALPHA 3.f /* lambda */
 #define FV_MODULE (FV_MODULE_DWC | FV_MODULE_GATE | FV_MODULE_GLA)
@@ -46,7 +46,7 @@ FV_FN fv_v fv_magnitude(int query, fv_v x, fv_row r)
     const float lambda = fv_lambda(r);
     if (lambda < 3.f || lambda > 3.f)
         return fv_pow(fv_abs(x), fv_set(lambda));
-    return fv_mul(fv_abs(x), fv_mul(x, x)); /* without a power, which costs more than all else */
+    return fv_mul(fv_abs(x), fv_mul(x, x)); /* without pow, which costs more than all the rest */
 }
 
 #ifdef FV_DERIVE

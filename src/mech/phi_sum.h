@@ -1,5 +1,6 @@
-/* phi_sum.h: one sum for the gradients of q and of k, phi.df: for maps that divide the features
- * of a row by a statistic of all of them. For mechanisms of one block; fv_phi comes before it. */
+/* phi_sum.h: the sum phi.df for the gradients of q and k, for maps that divide the features of a
+ * row by a statistic of all of them. For mechanisms with one block; fv_phi must be defined
+ * before. */
 #define FV_SUMS 1
 #define FV_SUMS_KEY 1
 

@@ -1,5 +1,6 @@
-/* pola.h: polarity-aware linear attention: positive and negative parts as blocks of their own, with
- * learned powers; the second half of the values sees them crossed. (arXiv 2501.15061) */
+/* pola.h: polarity-aware linear attention: positive and negative parts are separate blocks, with
+ * learned powers; for the second half of the values the blocks of q are swapped. (arXiv
+ * 2501.15061) */
 #define FV_BLOCKS 2
 #define FV_ALPHA 4.f
 #define FV_STREAMS 2
@@ -33,7 +34,7 @@ FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[2], fv_row r, const fv_v
     return fv_mul(fv_mul(slope, r.param[0]), fv_polarised(x, df[0], df[1]));
 }
 
-/* x dx = p y^p df: what the vectors need is in it. */
+/* x dx = p y^p df, from which the gradients of the learned vectors follow. */
 FV_FN fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
 {
     const fv_v part = fv_div(fv_mul(x, dx), r.param[i]);

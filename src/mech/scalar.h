@@ -1,5 +1,5 @@
-/* scalar.h: the part of the vector vocabulary that mechanism headers use, on one float, for the
- * references in src/ops/ref/. */
+/* scalar.h: the functions of the vector vocabulary that mechanism headers use, for a single float:
+ * for the references in src/ops/ref/. */
 #ifndef FOVEA_SRC_MECH_SCALAR_H
 #define FOVEA_SRC_MECH_SCALAR_H
 

@@ -1,13 +1,13 @@
-/* wants.h: what a mechanism asks of the kernels that are compiled with it. */
+/* wants.h: what a mechanism requires of the kernels that are compiled with it. */
 #ifndef FOVEA_SRC_MECH_WANTS_H
 #define FOVEA_SRC_MECH_WANTS_H
 
 /* FV_WANTS of a mechanism's header; macros, because #if reads them. */
-#define FV_WANT_CENTRED 1u /* values centred by their mean; the state carries the means */
-#define FV_WANT_SHIFT 2u   /* exp: a shift per key channel, the running maximum */
-#define FV_WANT_SIGNED 4u  /* features may be negative: there is no denominator to divide by */
+#define FV_WANT_CENTRED 1u /* values are centred by their mean; the state has the means */
+#define FV_WANT_SHIFT 2u   /* exp: the running maximum per key channel is subtracted */
+#define FV_WANT_SIGNED 4u  /* features may be negative, so there is no denominator */
 
-/* FV_MODULE of a mechanism's header: the other parts of its authors' attention module. */
+/* FV_MODULE of a mechanism's header: other parts of the attention module in its authors' code. */
 #define FV_MODULE_DWC 1u /* a depthwise convolution of the values is added */
 #define FV_MODULE_GATE                                                                             \
     2u /* a gate multiplies the sum: a linear map of what q, k, v are made of                      \
