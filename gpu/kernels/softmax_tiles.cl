@@ -21,7 +21,8 @@
  *       t.n keys, and a quad of channels of key j of tile t; beyond the last key, those of the last
  *   KEY_MEMORY
  *       local memory that the keys need
- *   score_of see below
+ *   score_of
+ *       declared below
  */
 #include "gpu/kernels/softmax_block.cl"
 
