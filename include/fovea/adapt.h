@@ -10,13 +10,13 @@
  *                            where O is the output of the attention after its projection, before
  *                            any layer scale, and O' that of the softmax model. W_Q, W_K, W_V and
  *                            their biases are trained.
- *     FOVEA_STAGE_FEATURES   the whole linear model learns the features of the frozen softmax one:
+ *     FOVEA_STAGE_FEATURES   the linear model learns the features of the frozen softmax model:
  *                                L = lambda mean_{tokens, channels} (f - f')^2
  *                            where f is last_hidden_state, prefix tokens included, and f' that of
  *                            the softmax model.
  *     FOVEA_STAGE_TASK       a head (fovea_head), and the model under it, learn a task from labels:
- *                            by the cross-entropy of the picture's class or of each pixel's class,
- *                            or by the error of each pixel's depth.
+ *                            from the cross-entropy of the picture's class or of each pixel's
+ *                            class, or from the error of each pixel's depth.
  *
  * A trainer runs one picture at a time and accumulates the gradients. A step takes their mean
  * over the pictures that were added, and AdamW updates the weights:
@@ -91,22 +91,23 @@ typedef enum fovea_task {
     FOVEA_TASK_DEPTH, /* depth of every place of the head's grid, interpolated likewise, against a
                          map of true depths: with d = log(depth / true depth)
                              L = mean d^2 - (mean d)^2 / 2
-                         over the pixels whose true depth is known (Eigen et al., 2014) */
+                         over pixels of known true depth (Eigen et al., 2014) */
 } fovea_task;
 
 /* The head that FOVEA_STAGE_TASK adds to a model that has none for the task:
  *     LINEAR    a linear layer on each row of the last feature
  *     FPN       Semantic FPN on all stages of a pyramid (MAViT, NaLaFormer, PolaFormer), for
  *               FOVEA_TASK_SEGMENTATION: neck and decode_head of mmsegmentation, with 128 channels
- *               and without normalisations. It is saved as checkpoints of mmsegmentation have it:
- *               tensors "neck.*" and "decode_head.*", and their sections in config.json. A Semantic
- *               FPN that the model has is trained further; with another number of classes its last
- *               layer is initialised again
+ *               and without normalisations. It is saved in the format of mmsegmentation: tensors
+ *               "neck.*" and "decode_head.*", and their sections in config.json. If the model
+ *               already has a Semantic FPN, that is trained further; with another number of classes
+ *               its last layer is initialised again
  *     DPT_LITE  for a plain ViT, four of its layers through DPT's neck at the grid of the patches,
  *               and convolutions at twice that, with 128 channels: for FOVEA_TASK_SEGMENTATION, and
- *               for FOVEA_TASK_DEPTH, whose depths are max_depth times a sigmoid. Tensors
- *               "dpt_head.*", in the neck with the names of transformers, and the section
- *               "dpt_head" of "fovea" in config.json. One that the model has is trained further
+ *               for FOVEA_TASK_DEPTH, whose depths are max_depth times a sigmoid. It is saved as
+ *               tensors "dpt_head.*", with the names of transformers in the neck, and in section
+ *               "dpt_head" of "fovea" in config.json. If the model already has such a head, that is
+ *               trained further
  * The output is `segmentation` for LINEAR, else `seg_logits` or `predicted_depth`. */
 typedef enum fovea_head {
     FOVEA_HEAD_LINEAR,
@@ -162,8 +163,8 @@ typedef struct fovea_trainer_options { /* More than 25 fields: options, each wit
         backbone_ratio; /* FOVEA_STAGE_TASK: learning rate of all tensors but the head's, over lr */
     float beta1, beta2, eps, weight_decay;
     float clip; /* largest global norm of the gradient, which is scaled down to it; 0: no limit */
-    float
-        ema; /* running averages of the weights: a = ema a + (1 - ema) w after each step; 0: none */
+    float ema;  /* with a factor ema: running averages of the weights, a = ema a + (1 - ema) w after
+                   each step; 0: none */
     float lambda; /* of FOVEA_STAGE_FEATURES, see above */
     /* FOVEA_STAGE_TASK: */
     fovea_task task;
@@ -200,7 +201,7 @@ typedef struct fovea_trainer_options { /* More than 25 fields: options, each wit
      * memory_limit, and does not change results. It holds the first pictures that fit. */
     uint64_t teacher_memory;
     fovea_head head; /* FOVEA_STAGE_TASK */
-    float max_depth; /* FOVEA_TASK_DEPTH: of a new head, metres; 0: 10 */
+    float max_depth; /* FOVEA_TASK_DEPTH: largest depth of a new head in metres; 0: 10 */
     fovea_linear_attention_params
         linear; /* of the student, as in fovea_model_options; saved with the model */
 } fovea_trainer_options;

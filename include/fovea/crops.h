@@ -15,8 +15,8 @@ FOVEA_BEGIN_DECLS
  * People in boxes: ViTPose
  */
 
-/* A box in pixels of a frame, as COCO has it: left edge, top edge, width, height. It may be partly
- * or entirely outside of the frame. */
+/* A box in pixels of a frame, in COCO's format: left edge, top edge, width, height. It may be
+ * partly or entirely outside of the frame. */
 typedef struct fovea_box {
     double x, y, width, height;
 } fovea_box;
@@ -73,8 +73,8 @@ typedef struct fovea_parts_info {
  * pictures, or resizes floats. Thread-safe. */
 FOVEA_API fovea_status fovea_parts_describe(const fovea_preprocess *rule, uint32_t width,
                                             uint32_t height, fovea_parts_info *out);
-/* Allocates what pictures of width x height pixels need. `plan` is a plan for their parts with the
- * outputs masks_queries_logits and class_queries_logits, and must outlive the object. EINVAL: a
+/* Allocates the memory for pictures of width x height pixels. `plan` is a plan for their parts with
+ * the outputs masks_queries_logits and class_queries_logits, and must outlive the object. EINVAL: a
  * plan for other frames. ENOTSUP, ENOMEM. */
 FOVEA_API fovea_status fovea_parts_create(fovea_parts **out, fovea_plan *plan,
                                           const fovea_preprocess *rule, uint32_t width,

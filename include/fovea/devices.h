@@ -24,8 +24,8 @@ typedef struct fovea_device_info {
     uint64_t max_buffer;        /* bytes of its largest single buffer; 0: no limit but `memory` */
     /* For devices other than the CPU; else "" and 0. */
     char driver[128];      /* the driver and its version */
-    uint64_t local_memory; /* bytes that the work-items of a work-group share; 0: the device has no
-                              such memory apart from its main memory */
+    uint64_t local_memory; /* bytes that the work-items of a work-group share; 0: the device has
+                              no such memory separate from its main memory */
     uint32_t group_limit;  /* the largest number of work-items in a work-group */
     char quirks[256];      /* faults of the driver that were found and are worked around */
     /* Nonzero: the device has instructions that multiply bfloat16, or int8. Zero: such products are
@@ -86,8 +86,8 @@ typedef struct fovea_device_options {
                                             `threads`. NULL: the device has its own threads */
     void *parallel_ctx;                  /* the argument `ctx` of parallel_for */
     /* For devices that compile their kernels: OpenCL and CUDA. */
-    double max_dispatch_seconds; /* about how long a single dispatch may take, since the device may
-                                    also have to draw the screen. 0: 0.02, or without limit for
+    double max_dispatch_seconds; /* approximate maximum duration of a dispatch: the device may
+                                    also have to draw the screen. 0: 0.02, or no limit for
                                     processors (through OpenCL, too) and CUDA cards without a
                                     display */
     const char *cache;           /* folder of compiled kernels, which is made private to the user;

@@ -22,8 +22,8 @@
 #endif
 
 /* For the _INIT macros of this library: FOVEA_INIT makes a struct with its size in struct_size, the
- * fields that FOVEA_SET sets, and zeros. C++ needs a form of its own, because designated
- * initialisers came with C++20. */
+ * fields that FOVEA_SET sets, and zeros. C++ needs its own form, because designated initialisers
+ * came only with C++20. */
 #ifdef __cplusplus
 #define FOVEA_BEGIN_DECLS extern "C" {
 #define FOVEA_END_DECLS }
@@ -86,7 +86,7 @@ typedef struct fovea_memory {
     size_t struct_size;
     uint64_t current;     /* bytes that the library holds now, through its allocator */
     uint64_t peak;        /* the most bytes that it has held since the process began */
-    uint64_t allocations; /* how many it has made since the process began */
+    uint64_t allocations; /* number of allocations since the process began */
 } fovea_memory;
 #define FOVEA_MEMORY_INIT FOVEA_INIT(fovea_memory, )
 /* Reports how much memory the library holds. Thread-safe. */

@@ -1,5 +1,5 @@
 /* external_images.h: frames in the memory of a camera, a decoder or another part of the program,
- * which the device reads where they are, without a copy by the host. A part of fovea.h, whose rules
+ * which the device reads directly, without a copy by the host. A part of fovea.h, whose rules
  * hold here.
  *
  * A camera cycles through a few buffers. Each buffer is imported once, before frames run, as a
@@ -75,7 +75,7 @@ typedef struct fovea_external_image_options {
  * memory nor copy it. Thread-safe. */
 FOVEA_API fovea_status fovea_external_image_import(fovea_external_image **out, fovea_device *device,
                                                    const fovea_external_image_options *options);
-/* No frame of the image may be in flight. */
+/* Frees an image. No frame of it may be in flight. */
 FOVEA_API void fovea_external_image_free(fovea_external_image *image);
 
 /* Whether a frame copies the pixels, and which side does. */
@@ -90,8 +90,8 @@ typedef struct fovea_external_image_info {
     fovea_transfer transfer;
     int reserved;       /* 0 */
     const char *method; /* how the device accesses the memory: "cl_arm_import_memory", "mmap" */
-    const char *reason; /* why the pixels are copied, which the log function is told too; "" when
-                           they are not copied. Both strings belong to the image */
+    const char *reason; /* why the pixels are copied, which the log function receives too; ""
+                           when they are not copied. Both strings belong to the image */
 } fovea_external_image_info;
 #define FOVEA_EXTERNAL_IMAGE_INFO_INIT FOVEA_INIT(fovea_external_image_info, )
 /* Thread-safe. */

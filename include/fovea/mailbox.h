@@ -49,7 +49,8 @@ typedef struct fovea_mailbox_options {
  * Thread-safe. */
 FOVEA_API fovea_status fovea_mailbox_create(fovea_mailbox **out,
                                             const fovea_mailbox_options *options);
-/* Drops the frame that waits, if there is one. No thread may put or take any more. */
+/* Drops the waiting frame, if there is one, and frees the mailbox. No thread may put or take any
+ * more. */
 FOVEA_API void fovea_mailbox_free(fovea_mailbox *mailbox);
 
 /* Hands over a frame whose result is useful for `deadline` seconds from now; 0: for ever. Takes no
@@ -73,8 +74,8 @@ FOVEA_API fovea_status fovea_mailbox_take(fovea_mailbox *mailbox, double timeout
 FOVEA_API fovea_status fovea_mailbox_wait(fovea_mailbox *mailbox, fovea_plan *plan,
                                           fovea_ticket ticket);
 
-/* How many frames there were so far. Each frame that was put was taken, was replaced, has expired,
- * or still waits. */
+/* Counts of the frames so far. Each frame that was put was taken, was replaced, has expired, or
+ * still waits. */
 typedef struct fovea_mailbox_info {
     size_t struct_size;
     uint64_t put, taken;

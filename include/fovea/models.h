@@ -226,7 +226,8 @@ typedef struct fovea_preprocess {
     size_t struct_size;
     fovea_resize resize;
     fovea_filter filter;
-    uint32_t short_edge; /* FOVEA_RESIZE_SHORT, FOVEA_RESIZE_BOUNDED; of the squares of `split` */
+    uint32_t short_edge; /* the shorter side, for FOVEA_RESIZE_SHORT and FOVEA_RESIZE_BOUNDED;
+                            the side of the squares, for `split` */
     uint32_t resize_width, resize_height;
     uint32_t crop_width, crop_height; /* 0: no crop. A smaller picture is padded with black */
     float rescale;                    /* 0: 1/255 */

@@ -8,8 +8,8 @@
  *   softmax            out_i = sum_j softmax_j(s q_i.k_j) v_j
  *   linear[:MAP]       w_ij = s phi(q_i).phi(k_j);   out_i = sum_j w_ij v_j / (sum_j w_ij + eps)
  *                      MAP: elu1 (ELU + 1, the default), relu, exp, softplus, softmax (over the d
- *                      channels), silu, identity; the last two only with `normalise` 0, which
- *                      leaves the divisor out, and limits exp to e^88. (ViT-AdaLA: elu1)
+ *                      channels), silu, identity; the last two only with `normalise` 0: there
+ *                      is then no divisor, and exp is limited to e^88. (ViT-AdaLA: elu1)
  *   mala[:MAP]         z_i = s phi(q_i).mean_j phi(k_j)
  *                      out_i = (1 + 1/(z_i + eps)) s mean_j (R phi(q_i)).(R phi(k_j)) v_j
  *                              - z_i mean_j v_j
@@ -39,11 +39,11 @@
  *   sla-NAME           any of these but softmax with the gates of SLA (arXiv 2602.01744):
  *                      phi(k_j) <- G^K_j phi(k_j);  out_i <- G^Q_i out_i
  *
- * `eps` is added to a sum for linear, to a mean for the others. `normalise` 0 is for linear, pola
- * and nala. Mechanisms whose equations have no s ignore `scale`.
+ * `eps` is added to a sum for linear, to a mean for the others. `normalise` 0 is supported for
+ * linear, pola and nala. Mechanisms whose equations have no s ignore `scale`.
  *
- * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, Z (d') its denominator; both are
- * what a fovea_state keeps; of mala it keeps means. `attention` =
+ * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, Z (d') its denominator; a
+ * fovea_state stores both; for mala it stores means instead. `attention` =
  *   softmax            out_i = sum_{j<=i} softmax_j(s q_i.k_j) v_j; the state: keys and values
  *   linear[:MAP]       S_t = S_{t-1} + phi(k_t)^T v_t;  Z_t = Z_{t-1} + phi(k_t)
  *                      out_t = s phi(q_t) S_t, with normalise over s phi(q_t).Z_t + eps
@@ -52,8 +52,8 @@
  *                              - z_t mean_{j<=t} v_j
  *                      MAP: elu1 (default), relu, exp (limited to e^88). The last token sees what
  *                      all see without `causal`. The state: number of tokens, means of phi(k) and
- *                      of v, and their covariance, which keep their digits over any number of
- *                      tokens; the number stays at 2^24, and from there on they forget
+ *                      of v, and their covariance, which stay accurate over any number of
+ *                      tokens. The number stops at 2^24; from then on old tokens fade
  *   mala-paper[:MAP]   the same with s = t, eps = 0 (the smallest float)
  *   retention[:MAP]    S_t = e^{a_h} S_{t-1} + phi(k_t)^T v_t;  out_t = s phi(q_t) S_t
  *                      a_h = log_decay[h], NULL: ln(1 - 2^(-5-h)) (RetNet)
@@ -61,9 +61,10 @@
  *                      input a (rows x heads*d), at most 0 (GLA)
  *   delta-rule[:MAP]   u_t = beta_t (v_t - phi(k_t) S_{t-1});  S_t = S_{t-1} + phi(k_t)^T u_t
  *                      input beta (rows x heads) (DeltaNet)
- *   gated-delta-rule[:MAP]  the same on e^{g_t} S_{t-1}; inputs g, beta (rows x heads)
- *   sla-NAME           phi(q) by G^Q, phi(k) by G^K, for the delta rules v by G^K; with normalise
- *                      out_t by G^Q
+ *   gated-delta-rule[:MAP]  the same with e^{g_t} S_{t-1} in place of S_{t-1}; inputs g, beta
+ *                      (rows x heads)
+ *   sla-NAME           phi(q) times G^Q, phi(k) times G^K; for the delta rules v times G^K instead;
+ *                      with normalise out_t times G^Q instead
  *
  * `eps` is for linear and mala, `normalise` 0 for linear only; the others have no divisor.
  *
@@ -74,8 +75,8 @@
  * Inputs by name, in this order, as far as they apply: q, k, v; log_decay (gla: a,
  * gated-delta-rule: g); beta; gate_q, gate_k: G^Q (rows x heads) and G^K (keys x heads), or their
  * logits, or x (rows x gate_width); out_gate (rows x heads*dv). q, k, v have type `storage`, the
- * output has `out_storage`, all others are float32. Arithmetic is float32, of products as `compute`
- * says.
+ * output has `out_storage`, all others are float32. Arithmetic is float32, except for
+ * products, whose precision is `compute`.
  */
 #ifndef FOVEA_OPERATIONS_H
 #define FOVEA_OPERATIONS_H
@@ -113,14 +114,15 @@ typedef struct fovea_attention_options { /* More than 25 fields: a whole equatio
     uint32_t rows;                       /* queries */
     uint32_t keys;                       /* 0: as many as queries */
     uint32_t heads, head_dim, value_dim; /* d and dv; must be given */
-    double scale, eps;                   /* FOVEA_ATTENTION_OPTIONS_INIT sets 1 and 1e-6, */
+    double scale, eps;                   /* the documented s and eps;
+                                            FOVEA_ATTENTION_OPTIONS_INIT sets 1 and 1e-6, */
     int normalise;                       /* and 1 here */
     int causal;                          /* nonzero: token i sees the tokens up to i */
     fovea_dtype storage, out_storage;    /* of q, k, v; of the output */
     fovea_form form;                     /* of a causal operation */
     int l2norm;
-    double alpha;               /* pola: alpha; 0: 4. nala and nala-paper: lambda; 0: 3, as causal
-                                   attention always has */
+    double alpha;               /* pola: alpha; 0: 4. nala and nala-paper: lambda; 0: 3. Causal
+                                   attention always uses 3 */
     const float *power;         /* pola (heads*d): the learned vector; NULL: zeros */
     const float *channel_scale; /* pola, focused (heads*d): the learned vector; NULL: zeros */
     const float *log_decay;     /* retention (heads) */
@@ -174,8 +176,8 @@ typedef struct fovea_gemm_options {
     fovea_dtype storage, out_storage; /* of a and of the output; arithmetic is float32 */
     const float *weight;              /* (out, in); the plan packs a copy */
     const float *bias;                /* (out) or NULL */
-    const char *activation; /* NULL or its name, "gelu": `fovea bench --help` lists all, and so does
-                               the message for a name that there is not */
+    const char *activation; /* NULL, or a name such as "gelu": `fovea bench --help` lists all
+                               names, and so does the message for an unknown name */
     fovea_schedule schedule;
     uint32_t chunk;        /* rows at a time; 0: chosen */
     uint64_t memory_limit; /* this and the next as in fovea_plan_options */
@@ -198,9 +200,10 @@ FOVEA_API fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *de
  * another output. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_attention(const fovea_plan *plan, size_t index,
                                             fovea_attention_options *out);
-/* The numbers that are added to the scores of query `row` of such an output, (heads, rows of the
- * block's keys); -INFINITY for keys that the query does not see because they are in another window.
- * EINVAL: `floats`, the number of elements of `bias`, is not that. Thread-safe. */
+/* The numbers that are added to the scores of query `row` of such an output: (heads, rows of the
+ * block's keys). -INFINITY for keys that the query does not see because they are in another window.
+ * EINVAL: `floats`, the number of elements of `bias`, is not heads times these rows.
+ * Thread-safe. */
 FOVEA_API fovea_status fovea_plan_attention_bias(const fovea_plan *plan, size_t index, uint32_t row,
                                                  float *bias, size_t floats);
 

@@ -168,7 +168,7 @@ FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *mo
                                          fovea_device *device, const fovea_plan_options *options);
 FOVEA_API void fovea_plan_free(fovea_plan *plan);
 
-/* What is known before a frame runs, as are steps and outputs. */
+/* What is known before a frame runs, in addition to steps and outputs. */
 typedef struct fovea_plan_info { /* More than 25 fields: a report, which grows at its end */
     size_t struct_size;
     uint32_t width, height;                 /* pixels that reach the patches */
@@ -193,9 +193,9 @@ typedef struct fovea_plan_info { /* More than 25 fields: a report, which grows a
                                    "prior" (wisdom about another frame size), "device" (its
                                    instructions), "storage" (float32, because of the types of
                                    weights or activations that were asked for) */
-    /* Where the picture that was run is in the frame: the point (x, y) of the picture, in pixels
-     * from its upper left corner, is at (left + x * scale_x, top + y * scale_y) of the frame, and
-     * outside of it in padding. */
+    /* Position of the picture that was run in the frame: the point (x, y) of the picture, in pixels
+     * from its upper left corner, is at (left + x * scale_x, top + y * scale_y) of the frame.
+     * Points in the padding are outside of the frame. */
     double left, top, scale_x, scale_y;
     uint32_t count; /* most frames of a run */
     /* A line of text if blocks run an attention that their weights were not trained with, so that
@@ -240,7 +240,7 @@ typedef struct fovea_step_info {
     const char *kernel;
     const char *source;      /* why this kernel: "wisdom", "prior" (wisdom about another size or a
                                 similar      device), "cost" (the cost model) */
-    uint32_t sweep;          /* index of the step's sweep */
+    uint32_t sweep;          /* index of the sweep that the step belongs to */
     fovea_schedule schedule; /* of that sweep */
     uint32_t chunk;          /* most rows of one call of the kernel */
     const char
@@ -258,7 +258,7 @@ typedef struct fovea_step_info {
  * belong to the plan. Thread-safe. */
 FOVEA_API int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out);
 
-/* What an output means. results.h makes records of all kinds but features. */
+/* The meaning of an output. results.h makes records of all kinds except features. */
 typedef enum fovea_output_kind {
     FOVEA_OUTPUT_FEATURES,  /* rows of channels: of tokens, or one row of the picture */
     FOVEA_OUTPUT_LOGITS,    /* one row: logits of the picture's classes */

@@ -3,7 +3,7 @@
  * attention and a cache of keys and values; and such a token mixer by itself. A part of fovea.h,
  * whose rules hold here.
  *
- * A sequence is a model together with its state, which is what it remembers of the tokens so far,
+ * A sequence is a model together with its state, which is its memory of the tokens so far,
  * and two plans that advance it: the prefill plan by `rows` tokens at a time, for prompts, and the
  * decode plan by one token. The state of linear mixers has the same size for any number of tokens
  * (operations.h has the equations):

@@ -1,5 +1,5 @@
-/* video.h: frames of cameras, decoders and files: which R, G, B their luma and chroma stand for,
- * and pixel layouts that plans do not read, converted to those that they do. A part of fovea.h,
+/* video.h: frames of cameras, decoders and files: how their luma and chroma become R, G, B; how
+ * pixel layouts that plans do not read are converted to those that they do. A part of fovea.h,
  * whose rules hold here.
  *
  * A decoder that gives planes of Y, U and V, with what it says about their colours:
@@ -51,7 +51,7 @@ typedef enum fovea_layout {
     FOVEA_LAYOUT_YVYU422,
     FOVEA_LAYOUT_NV12, /* not copied */
     FOVEA_LAYOUT_NV21, /* NV12 with V before U; that plane is copied */
-    FOVEA_LAYOUT_P010, /* NV12 with 16-bit samples, whose upper 10 bits count */
+    FOVEA_LAYOUT_P010, /* NV12 with 16-bit samples, of which the upper 10 bits are used */
     FOVEA_LAYOUT_NV16, /* as NV12; U and V for every 2 pixels of a row */
     FOVEA_LAYOUT_NV24, /* as NV12; U and V for every pixel */
     FOVEA_LAYOUT_I420, /* yuv420p: planes Y, U, V; U and V for 2 x 2 pixels, and copied */
@@ -86,7 +86,7 @@ typedef enum fovea_range {
     FOVEA_RANGE_FULL,    /* 0 to 255 */
 } fovea_range;
 
-/* Where frames come from, which decides about properties that nothing says. */
+/* The kind of source that frames come from, which decides properties that have no tag. */
 typedef enum fovea_origin {
     FOVEA_ORIGIN_VIDEO,  /* a decoder, a file, a pipe */
     FOVEA_ORIGIN_CAMERA, /* a sensor and its processor, uncompressed */

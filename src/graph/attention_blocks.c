@@ -102,7 +102,8 @@ fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint
     return FOVEA_OK;
 }
 
-/* Models have no causal order, and divide by a sum of features. */
+/* A model attends to all tokens, and divides by a sum of features: refuses causal attentions, and
+ * those whose features may be negative. */
 fovea_status fv_attention_blocks_check(const fv_attention_name *name, uint32_t blocks)
 {
     char text[64];

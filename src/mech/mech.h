@@ -27,10 +27,12 @@
  *   fv_row fv_stats_done(int query, fv_row r)
  *       turns the finished statistics into what phi reads; once per row
  *   void fv_phi(fv_v out[FV_BLOCKS], int query, fv_v x, fv_row r)
- *       the features of one channel. `query` is a compile-time constant; ignored if q and k share
- * phi fv_v fv_phi_size(int query, fv_v x, fv_row r) POLARISED: the one of the two features that is
- * not 0; >= 0 fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output fv_v
- * fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
+ *       the features of one channel. `query` is a compile-time constant, which is ignored if q and
+ *       k share phi
+ *   fv_v fv_phi_size(int query, fv_v x, fv_row r)
+ *       POLARISED: the one of the two features that is not 0; >= 0
+ *   fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output
+ *   fv_v fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
  *
  * A function is needed only if its count is not 0; fv_stats_done only with FV_STATS. With
  * FV_WANT_CENTRED S_b = mean_j phi(k_j)^T (v_j - vmean), and w is z over rotated features. With
