@@ -24,7 +24,7 @@ struct header {
     uint32_t tag;
     uint32_t lead;   /* bytes from the start of the block to the header's end */
     uint64_t locked; /* bytes of pages that are kept in main memory, or 0 */
-    uint64_t block;  /* bytes of the whole block, and their unit */
+    uint64_t block;  /* bytes of the block, a multiple of `align` */
     uint64_t align;
     void (*release)(void *user, void *data, size_t size, size_t align);
     void *user;
