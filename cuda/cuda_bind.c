@@ -21,10 +21,25 @@ static fovea_status find_ahead(fv_cuda_bound *b, fv_device *d)
     return FOVEA_OK;
 }
 
+/* What is left to the problem's size: the best choice, or without a compiler the best one that this
+ * build has. Where it has none the best is asked for, and refused. */
+static void settle(fv_launch *l, const fv_device *d)
+{
+    fv_launch tried = *l;
+    uint32_t choice = 0;
+    while (!*d->target && fv_gpu_settle(&tried, d->limits.units, choice) &&
+           !fv_cuda_is_embedded(d, &tried)) {
+        tried = *l;
+        choice++;
+    }
+    if (!fv_gpu_settle(l, d->limits.units, choice))
+        fv_gpu_settle(l, d->limits.units, 0);
+}
+
 static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
 {
     fv_gpu_step *s = &b->step;
-    fv_gpu_settle(&s->base.l, d->limits.units);
+    settle(&s->base.l, d);
     for (s->group = fv_gpu_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
          s->group = fv_gpu_group(s, s->group / 2, d->limits.group, d->limits.local)) {
         uint32_t limit;
@@ -145,7 +160,7 @@ void fv_cuda_want(fv_device *d, const fv_launch *l, uint32_t count)
         fv_gpu_step s;
         if (fv_gpu_step_begin(&s, &l[i]) != FOVEA_OK)
             continue;
-        fv_gpu_settle(&s.base.l, d->limits.units);
+        settle(&s.base.l, d);
         const uint32_t group = fv_gpu_group(&s, s.code->group, d->limits.group, d->limits.local);
         if (group)
             fv_gpu_store_want(&d->store, &s.base.l, group, "");

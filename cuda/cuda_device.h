@@ -109,6 +109,8 @@ extern const fv_gpu_compiler fv_cuda_compiler;
 /* The target for which NVRTC can compile code that the device runs: "sm_87", "compute_80"; "":
  * none. */
 void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size);
+/* Whether this build has a settled step's program, compiled for this device. */
+bool fv_cuda_is_embedded(const fv_device *d, const fv_launch *l);
 /* Finds kernel `entry` of a step, with work-groups of `group`. *limit: the largest that the
  * compiled kernel allows. */
 fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,
@@ -127,6 +129,9 @@ fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what);
 fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64_t size);
 
 /* cuda_rates.c */
+enum { FV_CUDA_PROBE = 48 };
+/* Build options of kernel FV_PROBE_<which> of probe.cl. */
+void fv_cuda_probe_options(char out[FV_CUDA_PROBE], int which);
 /* Approximate rates of the device, measured on the first call; a lower bound if they cannot be
  * measured. */
 fv_gpu_rates fv_cuda_measure(fv_device *d);

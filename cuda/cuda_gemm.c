@@ -140,21 +140,27 @@ static double time_of(const fv_problem *p, const struct tile *t, uint32_t units)
     return (double)(most > BUSY ? most : BUSY) * (t->rows * t->cols + FETCH * (t->rows + t->cols));
 }
 
-/* Chooses the fastest tile; if times are equal, the larger one. */
-static void gemm_settle(fv_launch *l, uint32_t units)
+/* Chooses the `choice`-th fastest tile; of tiles with equal times the larger is first. */
+static bool gemm_settle(fv_launch *l, uint32_t units, uint32_t choice)
 {
     enum { USUAL_UNITS = 64 };
-    double shortest = INFINITY;
-    const struct tile *best = sizes;
-    for (const struct tile *t = sizes; t < sizes + SIZES; t++) {
-        const double time = time_of(&l->args.prob, t, units ? units : USUAL_UNITS);
-        if (may_have(l, t) && time < shortest) {
-            shortest = time;
-            best = t;
-        }
-    }
-    l->args.knobs.v[KNOB_ROWS] = best->rows;
-    l->args.knobs.v[KNOB_COLS] = best->cols;
+    double time[SIZES];
+    for (int i = 0; i < SIZES; i++)
+        time[i] = may_have(l, &sizes[i])
+                      ? time_of(&l->args.prob, &sizes[i], units ? units : USUAL_UNITS)
+                      : INFINITY;
+    int best;
+    do {
+        best = 0;
+        for (int i = 1; i < SIZES; i++)
+            best = time[i] < time[best] ? i : best;
+        if (time[best] == INFINITY)
+            return false;
+        time[best] = INFINITY;
+    } while (choice--);
+    l->args.knobs.v[KNOB_ROWS] = sizes[best].rows;
+    l->args.knobs.v[KNOB_COLS] = sizes[best].cols;
+    return true;
 }
 
 static struct tile tile_of(const fv_launch *l)

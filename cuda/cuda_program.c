@@ -1,4 +1,5 @@
-/* cuda_program.c: compiles kernels' sources to code with NVRTC. */
+/* cuda_program.c: the code of kernels, which NVRTC compiles or which was compiled when the library
+ * was built. */
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +94,44 @@ static fovea_status finish(struct built *b, fv_device *d, const fv_gpu_program *
     else
         release_module(d, b);
     return status;
+}
+
+/* ---- compiled when the library was built ---- */
+
+/* The one for the newest architecture that the device has, or NULL. */
+static const fv_cuda_ptx *embedded(const fv_device *d, const fv_gpu_program *p)
+{
+    const fv_cuda_ptx *best = NULL;
+    const char *mechanism = p->mech ? fv_mech_table[p->mech]->name : "";
+    for (const fv_cuda_ptx *e = fv_cuda_ptx_list; e->program; e++)
+        if (e->arch <= d->limits.arch && (!best || e->arch > best->arch) &&
+            strcmp(e->program, p->name) == 0 && strcmp(e->mechanism, mechanism) == 0 &&
+            strcmp(e->options, p->options) == 0)
+            best = e;
+    return best;
+}
+
+bool fv_cuda_is_embedded(const fv_device *d, const fv_launch *l)
+{
+    const fv_gpu_code *code = l->kernel->code.gpu;
+    fv_gpu_text options = {.length = 0};
+    fv_gpu_specialise(&options, l, code->group);
+    const fv_gpu_program p = {
+        .name = code->program, .mech = l->kernel->mech, .options = options.text};
+    return embedded(d, &p) != NULL;
+}
+
+static fovea_status take_embedded(const fv_cuda_ptx *e, fv_device *d, const fv_gpu_program *p,
+                                  void **out)
+{
+    struct built *b;
+    char *text;
+    FV_TRY(fv_cuda_ptx_text(&text, e));
+    const fovea_status status = new_built(&b, e->size + (size_t)1);
+    if (status == FOVEA_OK)
+        memcpy(b->image, text, b->size);
+    fv_mem_free(text);
+    return status == FOVEA_OK ? finish(b, d, p, out) : status;
 }
 
 /* ---- NVRTC ---- */
@@ -220,16 +259,11 @@ static fovea_status compile_for(fv_device *d, const char *target, const fv_gpu_p
 /* PTX is refused by a driver that is older than the compiler, so code for the device itself is
  * preferred. Code for an older device of the same family also runs on a newer one, but not between
  * boards and cards. */
-static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
+static fovea_status compile_now(fv_device *d, const fv_gpu_program *p, void **out)
 {
     const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
     char target[32];
     int known = 0;
-    if (!*d->target)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "kernel %s cannot be compiled; install an NVRTC (libnvrtc.so.12) that knows "
-                       "sm_%u",
-                       p->name, d->limits.arch);
     const fovea_status status = compile_for(d, d->target, p, out);
     if (status != FOVEA_EDEVICE || d->lost || d->limits.integrated ||
         sscanf(d->target, "compute_%d", &known) != 1 || known / 10 != (int)d->limits.arch / 10 ||
@@ -237,6 +271,22 @@ static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
         return status;
     snprintf(target, sizeof target, "sm_%d", known);
     return compile_for(d, target, p, out);
+}
+
+static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
+{
+    const fv_cuda_ptx *e = embedded(d, p);
+    if (*d->target) {
+        const fovea_status status = compile_now(d, p, out);
+        if (status != FOVEA_EDEVICE || d->lost || !e)
+            return status;
+    }
+    if (e)
+        return take_embedded(e, d, p, out);
+    return fv_fail(FOVEA_ENOTSUP,
+                   "kernel %s is not among those of this build; install an NVRTC (libnvrtc.so.12) "
+                   "that knows sm_%u",
+                   p->name, d->limits.arch);
 }
 
 /* ---- binaries ---- */

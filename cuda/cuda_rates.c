@@ -6,10 +6,15 @@
 
 enum { GROUP = 128 };
 
+void fv_cuda_probe_options(char out[FV_CUDA_PROBE], int which)
+{
+    snprintf(out, FV_CUDA_PROBE, " -DFV_GROUP=%d -DFV_PROBE=%d", GROUP, which);
+}
+
 static fovea_status kernel(void **out, fv_device *d, const char *entry, int which)
 {
-    char options[48];
-    snprintf(options, sizeof options, " -DFV_GROUP=%d -DFV_PROBE=%d", GROUP, which);
+    char options[FV_CUDA_PROBE];
+    fv_cuda_probe_options(options, which);
     return fv_gpu_store_plain(out, &d->store, "probe", entry, options);
 }
 

@@ -40,17 +40,21 @@ static uint32_t queries_of(const fv_launch *l)
 
 /* With many queries and enough registers, a work-group has twice as many queries, so that each key
  * that it reads serves more of them. */
-static void softmax_settle(fv_launch *l, uint32_t units)
+static bool softmax_settle(fv_launch *l, uint32_t units, uint32_t choice)
 {
     uint32_t *knob = l->args.knobs.v;
     const uint32_t *dim = l->args.prob.dim;
     const uint32_t together = fv_gpu_is_window(l) ? dim[FV_ATTN_KEYS] : dim[FV_DIM_ROWS];
     const bool room = math(l) != FV_CUDA_TF32 && widest(l) <= 64;
+    const uint32_t best = !room                ? 64
+                          : knob[KNOB_QUERIES] ? knob[KNOB_QUERIES]
+                          : together < 256     ? 64
+                                               : 128;
     (void)units;
-    if (!room)
-        knob[KNOB_QUERIES] = 64;
-    else if (!knob[KNOB_QUERIES])
-        knob[KNOB_QUERIES] = together < 256 ? 64 : 128;
+    if (choice > (room && !knob[KNOB_QUERIES]))
+        return false;
+    knob[KNOB_QUERIES] = choice ? 64 + 128 - best : best;
+    return true;
 }
 
 /* Keys per tile: as many as fit the registers and two stages of shared memory. */

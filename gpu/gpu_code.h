@@ -65,10 +65,11 @@ typedef struct fv_gpu_code {
      * options (" -DFV_STAGE=1"). `define`: those that depend on the step; NULL: none. */
     const char *macros;
     void (*define)(const fv_launch *l, uint32_t group, fv_gpu_text *out);
-    /* CUDA only: sets the knobs that are left to the problem's size (0) to the best values for a
-     * device with `units` compute units (0: unknown). NULL: no such knobs. `define` and `shape` are
-     * called with settled knobs only. */
-    void (*settle)(fv_launch *l, uint32_t units);
+    /* CUDA only: sets the knobs that are left to the problem's size (0) to choice number `choice`,
+     * of which 0 is the best, for a device with `units` compute units (0: unknown). False: there
+     * are not more than `choice` choices. NULL: no such knobs. `define` and `shape` are called with
+     * settled knobs only. */
+    bool (*settle)(fv_launch *l, uint32_t units, uint32_t choice);
     /* Work-groups in three dimensions. The first must count tokens, because NVIDIA's devices allow
      * only 65535 in the others. */
     void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
@@ -103,8 +104,8 @@ typedef struct fv_gpu_code {
  * members. */
 #define FV_GPU_CODE(code, ...) const fv_gpu_code code = {__VA_ARGS__};
 
-/* Calls fv_gpu_code.settle for a launch, if its kernel has one. */
-void fv_gpu_settle(fv_launch *l, uint32_t units);
+/* fv_gpu_code.settle of a launch; without one there is a single choice, which sets nothing. */
+bool fv_gpu_settle(fv_launch *l, uint32_t units, uint32_t choice);
 
 /* How many work-groups give `n` items a work-item each. */
 static inline size_t fv_gpu_groups(uint64_t n, uint32_t group)

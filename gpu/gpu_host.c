@@ -61,11 +61,10 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group)
         code->define(l, group, t);
 }
 
-void fv_gpu_settle(fv_launch *l, uint32_t units)
+bool fv_gpu_settle(fv_launch *l, uint32_t units, uint32_t choice)
 {
     const fv_gpu_code *code = l->kernel->code.gpu;
-    if (code->settle)
-        code->settle(l, units);
+    return code->settle ? code->settle(l, units, choice) : choice == 0;
 }
 
 /* ---- shapes ---- */

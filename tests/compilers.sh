@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 sh platform/setup-debian.sh test compilers >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
+[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release -Dptx=disabled >&2
 ninja -C "$build" tests/devices/plan_programs tests/cuda_emulator/libemulated_cuda.so >&2
 
 folder=$(mktemp -d)

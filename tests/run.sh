@@ -36,8 +36,10 @@ case $#$pattern in
 esac
 
 # For the quick suite and for single tests only what they need is built; of the device tier, `install` takes
-# all.
+# all. CUDA's programs, for which nvcc needs a quarter of an hour of a core, are compiled ahead of time for
+# all tests alone; the device tier knows the list of them.
 whole=false
+ptx=disabled
 packages='test'
 suites="--suite $suite"
 if [ "$suite" != quick ] && [ -z "$pattern" ]; then
@@ -46,18 +48,23 @@ fi
 if [ "$suite" = all ]; then
     suites='--suite quick --suite device --suite long'
     if $whole; then
+        ptx=auto
         packages='test emulate mpi'
     fi
 fi
 # shellcheck disable=SC2086
 sh platform/setup-debian.sh $packages >&2
 if [ ! -e "$build/build.ninja" ]; then
-    meson setup "$build" --buildtype release >&2
+    meson setup "$build" --buildtype release -Dptx=$ptx >&2
 elif [ -n "$(find /var/lib/dpkg/status -newer "$build/build.ninja" 2>/dev/null)" ]; then
     # Packages have come since: the build would leave out the tests that lacked them, without a word.
     meson setup --reconfigure "$build" >&2
 fi
 if $whole; then
+    if [ $ptx = auto ] &&
+        meson introspect "$build" --buildoptions | tr '{' '\n' | grep -q '"ptx", "value": "disabled"'; then
+        meson configure "$build" -Dptx=auto >&2
+    fi
     ninja -C "$build" >&2
 fi
 names=

@@ -63,7 +63,7 @@ if [ -n "$libraries" ]; then
     printf "[constants]\nprefix = '%s'\n" "$prefix" >"$prefix/prefix.ini"
     # shellcheck disable=SC2086
     sh platform/cross/libraries.sh $libraries
-    set -- --cross-file "$prefix/prefix.ini" -Dstatic_deps=true "$@"
+    set -- --cross-file "$prefix/prefix.ini" -Dstatic_deps=true -Dptx=disabled "$@"
 fi
 if [ ! -e "$build/build.ninja" ]; then
     # The cross file chooses the compilers; the environment's are those of the build machine.

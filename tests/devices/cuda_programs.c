@@ -49,7 +49,7 @@ static void print(const fv_kernel *k, const check_case *c, const fv_knobs *knobs
                 (fv_operand){.ref = {.space = FV_SPACE_BUFFER},
                              .type = o->kind == CHECK_WEIGHT ? c->args.prob.weight : o->storage};
     }
-    fv_gpu_settle(&l, 0);
+    fv_gpu_settle(&l, 0, 0);
     fv_gpu_specialise(&options, &l, code->group);
     if (is_new(hash(options.text, hash(code->program, k->mech + 14695981039346656037u))))
         printf("%u %s %s %s %s%s\n",

@@ -101,7 +101,7 @@ static void look_at(const fovea_plan *p, const fv_step *step)
     fv_gpu_text options = {.length = 0};
     char line[2048];
     dry_launch(p, step, &l);
-    fv_gpu_settle(&l, p->device->info.units);
+    fv_gpu_settle(&l, p->device->info.units, 0);
     if (fv_gpu_step_begin(&s, &l) != FOVEA_OK) {
         fprintf(stderr, "%s: %s\n", l.kernel->name, fovea_error());
         failed++;
