@@ -4,6 +4,9 @@
 #   sh tests/run.sh           the quick suite: all of the CPU, a sample of one OpenCL device; on two cores
 #                             three minutes, and seven where nothing was compiled before
 #   sh tests/run.sh device    every OpenCL device, Oclgrind, the CUDA emulator, other processors' builds
+#   sh tests/run.sh touched   what .ci/run takes: the quick suite, and the device suite without the slow tests of
+#                             slow_tests.txt that the change does not touch; selected.py says what the change is
+#   sh tests/run.sh touched COMMIT   likewise: the change is what differs from COMMIT
 #   sh tests/run.sh all       both, and the longest golden cases, the kernels for aarch64 under qemu,
 #                             training in several processes, and the fuzzer, which looks for something new
 #   sh tests/run.sh PATTERN   the tests of these suites whose names match, and builds only what they need.
@@ -18,7 +21,7 @@ build=${BUILD:-build}
 
 suite=quick
 case ${1:-} in
-quick | device | all)
+quick | device | touched | all)
     suite=$1
     shift
     ;;
@@ -30,7 +33,7 @@ pattern=${1:-}
 case $#$pattern in
 0 | 1[!-]*) ;;
 *)
-    echo "usage: run.sh [quick | device | all] [PATTERN]" >&2
+    echo "usage: run.sh [quick | device | all] [PATTERN], run.sh touched [COMMIT]" >&2
     exit 1
     ;;
 esac
@@ -42,10 +45,12 @@ whole=false
 ptx=disabled
 packages='test'
 suites="--suite $suite"
-if [ "$suite" != quick ] && [ -z "$pattern" ]; then
+if [ "$suite" = touched ] || { [ "$suite" != quick ] && [ -z "$pattern" ]; }; then
     whole=true
 fi
-if [ "$suite" = all ]; then
+if [ "$suite" = touched ]; then
+    suites='--suite quick --suite device'
+elif [ "$suite" = all ]; then
     suites='--suite quick --suite device --suite long'
     if $whole; then
         ptx=auto
@@ -67,19 +72,26 @@ if $whole; then
     fi
     ninja -C "$build" >&2
 fi
+list() {
+    # shellcheck disable=SC2086
+    meson test -C "$build" --list $suites 2>/dev/null | sed -n 's|.* / ||p'
+}
+
 names=
-if [ -n "$pattern" ]; then
+if [ "$suite" = touched ]; then
+    # shellcheck disable=SC2086
+    names=$(list | python3 tests/selected.py $pattern)
+elif [ -n "$pattern" ]; then
     case $pattern in
     *[*?[]*) ;;
     *) pattern="*$pattern*" ;;
     esac
-    # shellcheck disable=SC2086,SC2254
-    names=$(meson test -C "$build" --list $suites 2>/dev/null | sed -n 's|.* / ||p' |
-        while read -r name; do
-            case $name in
-            $pattern) echo "$name" ;;
-            esac
-        done)
+    # shellcheck disable=SC2254
+    names=$(list | while read -r name; do
+        case $name in
+        $pattern) echo "$name" ;;
+        esac
+    done)
     if [ -z "$names" ]; then
         echo "no test has a name like $pattern: meson test -C $build --list names them" >&2
         exit 1
