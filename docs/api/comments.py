@@ -69,7 +69,7 @@ def shared(text):
     """Functions without a comment of their own."""
     last, above = "", ""
     for line in text.split("\n"):
-        if line.startswith("FOVEA_API"):
+        if line.startswith(("FOVEA_API", "FOVEA_TRAIN_API")):
             if not above.endswith("*/"):
                 yield "/** @copydoc %s */" % last if above and last else "/** @without_a_comment */"
             found = re.search(r"(\w+)\(", line)

@@ -1,5 +1,6 @@
 /* adapt.h: trains a model whose checkpoint was made for softmax attention to use linear attention,
- * and trains heads for tasks. fovea.h does not include it; the rules of fovea.h hold here.
+ * and trains heads for tasks. These functions are in a library of their own, libfovea-train, which
+ * needs libfovea of the same build. fovea.h does not include this header; its rules hold here.
  *
  * There are three stages (ViT-AdaLA), each with a trainer of its own:
  *
@@ -51,7 +52,14 @@
 
 #include <fovea/plans.h>
 
+#define FOVEA_TRAIN_API FOVEA_API /* a function of libfovea-train */
+
 FOVEA_BEGIN_DECLS
+
+/* Adds the operations of training to the library: fovea_kernel_list then names their kernels, and
+ * fovea_device_verify tries them. fovea_trainer_create does this by itself. Thread-safe; further
+ * calls do nothing. ENOTSUP: the two libraries are not of one build. */
+FOVEA_TRAIN_API fovea_status fovea_training_register(void);
 
 typedef struct fovea_trainer fovea_trainer;
 
@@ -219,10 +227,10 @@ typedef struct fovea_trainer_options { /* More than 25 fields: options, each wit
  * ViT, except for FOVEA_STAGE_TASK with FOVEA_TRAIN_HEAD on MAViT, NaLaFormer and PolaFormer. Other
  * errors as of fovea_model_load and fovea_plan_create. Thread-safe; all other functions of a
  * trainer: one thread at a time per trainer. */
-FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,
-                                            const char *teacher, fovea_device *device,
-                                            const fovea_trainer_options *options);
-FOVEA_API void fovea_trainer_free(fovea_trainer *trainer);
+FOVEA_TRAIN_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,
+                                                  const char *teacher, fovea_device *device,
+                                                  const fovea_trainer_options *options);
+FOVEA_TRAIN_API void fovea_trainer_free(fovea_trainer *trainer);
 
 typedef struct fovea_trainer_info { /* More than 25 fields: a report, which grows at its end */
     size_t struct_size;
@@ -252,7 +260,8 @@ typedef struct fovea_trainer_info { /* More than 25 fields: a report, which grow
 } fovea_trainer_info;
 #define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
 /* Describes a trainer. */
-FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
+FOVEA_TRAIN_API fovea_status fovea_trainer_query(const fovea_trainer *trainer,
+                                                 fovea_trainer_info *out);
 
 /* What the outputs for a picture should be. */
 typedef struct fovea_target {
@@ -267,10 +276,10 @@ typedef struct fovea_target {
 /* Runs a picture, and adds its loss and its gradients to those of the next step. `target` may be
  * NULL in the first two stages. A loss over pixels is the mean over pixels that are not ignored.
  * EINVAL: a label beyond the classes; nothing is added then. */
-FOVEA_API fovea_status fovea_trainer_add(fovea_trainer *trainer, const fovea_frame *frame,
-                                         const fovea_target *target);
+FOVEA_TRAIN_API fovea_status fovea_trainer_add(fovea_trainer *trainer, const fovea_frame *frame,
+                                               const fovea_target *target);
 /* Discards the losses and gradients added since the last step. */
-FOVEA_API void fovea_trainer_discard(fovea_trainer *trainer);
+FOVEA_TRAIN_API void fovea_trainer_discard(fovea_trainer *trainer);
 
 typedef struct fovea_trainer_report {
     size_t struct_size;
@@ -288,7 +297,8 @@ typedef struct fovea_trainer_report {
 /* Updates the weights with the mean gradient of all pictures that were added, by all processes.
  * `report` may be NULL. EINVAL: nothing was added; or loss or gradient are not finite, in which
  * case the weights do not change and what was added is discarded. EIO: `allreduce` failed. */
-FOVEA_API fovea_status fovea_trainer_step(fovea_trainer *trainer, fovea_trainer_report *report);
+FOVEA_TRAIN_API fovea_status fovea_trainer_step(fovea_trainer *trainer,
+                                                fovea_trainer_report *report);
 
 /* Which numbers of a tensor. */
 typedef enum fovea_numbers {
@@ -298,8 +308,8 @@ typedef enum fovea_numbers {
 } fovea_numbers;
 /* Describes trained tensor `index`, from 0, in the order of the model's file. Its data is float32,
  * belongs to the trainer and changes with the next call. Returns nonzero, or 0 past the end. */
-FOVEA_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index, fovea_numbers which,
-                                   fovea_tensor *out);
+FOVEA_TRAIN_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index,
+                                         fovea_numbers which, fovea_tensor *out);
 
 /* Writes the model to a folder that fovea_model_load takes: model.safetensors with all tensors of
  * the original (floating-point ones as `dtype`, others unchanged), config.json with all keys of the
@@ -307,21 +317,21 @@ FOVEA_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index, f
  * the original has one. The folder is made, and each file is replaced as a whole. `average`
  * nonzero: the running averages in place of the weights. EIO; ENOTSUP: a value that FOVEA_DTYPE_F16
  * cannot hold. */
-FOVEA_API fovea_status fovea_trainer_save(fovea_trainer *trainer, const char *folder,
-                                          fovea_dtype dtype, int average);
+FOVEA_TRAIN_API fovea_status fovea_trainer_save(fovea_trainer *trainer, const char *folder,
+                                                fovea_dtype dtype, int average);
 
 /* Writes the state of the trainer between two steps: weights, moments, averages, number of the
  * step. A trainer that was created with the same model and options, and that reads it, continues
  * with bit-identical results. The file is written under a temporary name, synchronised to disk and
  * then renamed, so that `path` holds a complete state at any time. `note`: a text of the caller,
  * such as its own options, that is stored with the state, at most 65535 bytes; NULL: none. EIO. */
-FOVEA_API fovea_status fovea_trainer_write_state(fovea_trainer *trainer, const char *path,
-                                                 const char *note);
+FOVEA_TRAIN_API fovea_status fovea_trainer_write_state(fovea_trainer *trainer, const char *path,
+                                                       const char *note);
 /* Reads a state. *note receives its text, which belongs to the trainer; `note` may be NULL. EIO;
  * EFORMAT: the file is damaged; EINVAL: the state is of another model or stage, or of options that
  * change the results, which the message names. After a failure the trainer is as before. */
-FOVEA_API fovea_status fovea_trainer_read_state(fovea_trainer *trainer, const char *path,
-                                                const char **note);
+FOVEA_TRAIN_API fovea_status fovea_trainer_read_state(fovea_trainer *trainer, const char *path,
+                                                      const char **note);
 
 FOVEA_END_DECLS
 

@@ -8,6 +8,7 @@
 #include "base/num.h"
 #include "base/thread.h"
 #include "device/sweep_calls.h"
+#include "ops/extension.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/cpu_rates.h"
 #include "platform/os/os_machine.h"
@@ -64,10 +65,19 @@ struct fv_queue {
     fv_trace *trace; /* or NULL */
 };
 
-const fv_kernel *fv_cpu_kernels(int *count)
+const fv_kernel *fv_cpu_own_kernels(int *count)
 {
     *count = (int)(sizeof kernel_list / sizeof *kernel_list);
     return kernel_list;
+}
+
+const fv_kernel *fv_cpu_kernels(int *count)
+{
+    const fv_extension *e = fv_extension_added();
+    if (!e)
+        return fv_cpu_own_kernels(count);
+    *count = e->cpu_kernels;
+    return e->cpu_kernel;
 }
 
 /* ---- device ---- */

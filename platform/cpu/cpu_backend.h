@@ -7,6 +7,8 @@
 
 extern const fv_backend fv_backend_cpu;
 
+/* All of them, and those without an extension's (ops/extension.h). */
 const fv_kernel *fv_cpu_kernels(int *count);
+const fv_kernel *fv_cpu_own_kernels(int *count);
 
 #endif

@@ -4,6 +4,7 @@
 #define FOVEA_PLATFORM_CPU_KERNELS_H
 
 #include "ops/ref/ref_kernels.h"
+#include "platform/cpu/cpu_levels.h"
 
 #define FV_CPU_KERNEL(OP, MECH, name, NEED, rev, hooks)                                            \
     void fv_k_##name(const fv_args *a, const fv_call *c);                                          \

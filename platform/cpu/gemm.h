@@ -48,6 +48,7 @@ enum { FV_GEMM_AHEAD = 16 };
 enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 
 typedef struct fv_gemm_microkernel {
+    double rate;     /* FLOP/s of a core, assumed */
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
     uint32_t steps;  /* of k that a panel keeps together as a group: 4, or 8 for some of INT8 */
     uint8_t weight;  /* enum fv_type of the packed weight */
@@ -100,6 +101,14 @@ typedef struct fv_gemm_microkernel {
     void (*narrow)(uint16_t *dst, const float *src, size_t n);
 } fv_gemm_microkernel;
 
+/* The microkernels are fv_gemm_mk_<type>_<isa>. libfovea-train multiplies by them, so they are
+ * visible in objects that hide their other symbols. */
+#ifdef __ELF__
+#define FV_GEMM_MK_VISIBLE __attribute__((visibility("default")))
+#else
+#define FV_GEMM_MK_VISIBLE
+#endif
+
 /* Indices of the knobs of every microkernel: the longest block of k, and the most rows per block.
  * KC affects the result where a microkernel scales blocks; MC never does. */
 enum { FV_GEMM_KC, FV_GEMM_MC };
@@ -119,10 +128,6 @@ size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const
 size_t fv_gemm_packed(const fv_gemm_microkernel *mk, const fv_problem *p);
 void fv_gemm_pack(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
                   uint32_t n, const fv_problem *p);
-/* Runs GEMM_GRAD_W by a microkernel whose weights and packed activations have one type: F32 or, for
- * rows of BF16, also BF16. fv_gemm_grad_scratch: its scratch for calls of at most `rows` rows. */
-void fv_gemm_grad_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c);
-size_t fv_gemm_grad_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows);
 /* Estimated seconds on a core that reaches `rate` FLOP/s for products of many rows. */
 double fv_gemm_cost(const fv_problem *p, double rate);
 

@@ -3,16 +3,14 @@
 #include "ops/op.h"
 #include "ops/contracts/picture.h"
 #include "ops/contracts/product.h"
-#include "ops/contracts/training.h"
+#include "ops/contracts/softmax_attention.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define FV_OP(NAME, name) [FV_OP_##NAME] = &fv_op_##name,
-#ifndef FV_ADAPT
-#define FV_OP_TRAINING(NAME, name) [FV_OP_##NAME] = NULL,
-#endif
-const fv_op *const fv_op_table[FV_OP_COUNT] = {
+#define FV_OP_TRAINING(NAME, name)
+const fv_op *_Atomic fv_op_table[FV_OP_COUNT] = {
 #include "ops/ops.inc"
 };
 #undef FV_OP
@@ -79,11 +77,6 @@ double fv_terms_rows(const fv_problem *p)
 double fv_terms_row(const fv_problem *p)
 {
     return p->dim[FV_ROW_C];
-}
-
-double fv_terms_tokens(const fv_problem *p)
-{
-    return p->dim[FV_GRAD_TOKENS];
 }
 
 double fv_terms_groups(const fv_problem *p)

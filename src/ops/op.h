@@ -256,9 +256,9 @@ typedef struct fv_op_descriptor {
 #include "ops/ops.inc"
 #undef FV_OP
 
-/* Indexed by enum fv_op. NULL for FV_OP_NONE, and for training's ops in a build without
- * training. */
-extern const fv_op *const fv_op_table[FV_OP_COUNT];
+/* Indexed by enum fv_op. NULL for FV_OP_NONE, and for the ops of an extension that has not been
+ * added (extension.h). Adding one may happen while other threads read the table. */
+extern const fv_op *_Atomic fv_op_table[FV_OP_COUNT];
 extern const char *const fv_op_names[FV_OP_COUNT];
 
 /* The operand that is written. */
@@ -272,7 +272,7 @@ uint32_t fv_problem_columns(const fv_problem *p, uint32_t o);
 
 /* Shared values of `terms`. */
 double fv_terms_rows(const fv_problem *p), fv_terms_row(const fv_problem *p);
-double fv_terms_tokens(const fv_problem *p), fv_terms_groups(const fv_problem *p);
+double fv_terms_groups(const fv_problem *p);
 double fv_terms_product(const fv_problem *p), fv_terms_softmax(const fv_problem *p);
 /* Shared values of `flops`. */
 double fv_flops_product(const fv_problem *p), fv_flops_softmax(const fv_problem *p);

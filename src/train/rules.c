@@ -2,7 +2,7 @@
 #include "ops/contracts/grid.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/rows.h"
-#include "ops/contracts/training.h"
+#include "train/ref/training.h"
 #include "train/tape.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* rules_attention.c: gradients of attention: softmax, foveated, linear in its two halves, gates,
  * pooling. */
-#include "ops/contracts/training.h"
+#include "train/ref/training.h"
 #include "train/tape.h"
 
 /* A step with the heads, sizes and scalars of `s`, whose result is `out`. */

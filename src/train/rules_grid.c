@@ -1,7 +1,7 @@
 /* rules_grid.c: gradients of what decoders do with grids of tokens: convolutions, and resizing. */
 #include "ops/contracts/grid.h"
 #include "ops/contracts/product.h"
-#include "ops/contracts/training.h"
+#include "train/ref/training.h"
 #include "train/tape.h"
 
 /* Gradients of the weight's columns, which are (tap, channel): a tap at a time, dout times the

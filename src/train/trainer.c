@@ -268,6 +268,7 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
 {
     fovea_memory before = FOVEA_MEMORY_INIT;
     fovea_trainer_options o = FOVEA_TRAINER_OPTIONS_INIT;
+    FV_TRY(fovea_training_register());
     fovea_memory_query(&before);
     FV_TRY(fv_require(model, "the model's path"));
     FV_TRY(fv_require(device, "the device"));

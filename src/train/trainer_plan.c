@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/contracts/training.h"
 #include "plan/frame_plan.h"
+#include "train/ref/training.h"
 #include "train/rounded_operands.h"
 #include "train/trainer.h"
 

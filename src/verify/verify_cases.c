@@ -8,6 +8,7 @@
 #include "ops/contracts/grid.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/rows.h"
+#include "ops/extension.h"
 #include "ops/mech_traits.h"
 #include "plan/plan.h"
 
@@ -774,10 +775,8 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     short_convolutions(b);
     scans(b);
     caches(b);
-#ifdef FV_ADAPT
-    if (b->options->row_type == FV_F32)
-        fv_cases_training(b);
-#endif
+    if (fv_extension_added() && b->options->row_type == FV_F32)
+        fv_extension_added()->cases(b);
     return FOVEA_OK;
 }
 
@@ -816,9 +815,8 @@ static void narrow(fv_builder *b, const fv_limits *limits)
     windows(b);
     whole_attention(b, limits);
     stored_int8(b);
-#ifdef FV_ADAPT
-    fv_cases_training_narrow(b);
-#endif
+    if (fv_extension_added())
+        fv_extension_added()->narrow_cases(b);
 }
 
 static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)

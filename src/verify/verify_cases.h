@@ -20,9 +20,4 @@ typedef struct fv_cases {
 fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits);
 void fv_cases_close(fv_cases *c);
 
-/* verify_training.c: adds the cases of training, in float32, after all others. */
-void fv_cases_training(fv_builder *b);
-/* Adds the cases of training in which bfloat16 is stored or multiplied. */
-void fv_cases_training_narrow(fv_builder *b);
-
 #endif

@@ -19,6 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef HAVE_TRAIN
+#include <fovea/adapt.h>
+#endif
+
 #include "platform/cpu/cpu_backend.h"
 #include "platform/os/os_machine.h"
 #include "tests/kernels/check_differences.h"
@@ -409,6 +413,12 @@ int main(int argc, char **argv)
     }
     if (!every || (bench && device))
         return usage();
+#ifdef HAVE_TRAIN
+    if (fovea_training_register()) {
+        printf("%s\n0 passed, 1 failed, 0 skipped\n", fovea_error());
+        return 1;
+    }
+#endif
     int count;
     const fv_kernel *const of_cpu = fv_cpu_kernels(&count), *list = of_cpu;
     check_runner runner = check_direct;

@@ -3,10 +3,10 @@
 #include <math.h>
 
 #include "ops/contracts/rows.h"
-#include "ops/contracts/training.h"
 #include "tests/kernels/check.h"
 #include "tests/kernels/gradients.h"
 #include "tests/kernels/oracle.h"
+#include "train/ref/training.h"
 
 enum { ACTS = FV_ACTIVATIONS + 1 };
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/contracts/training.h"
 #include "tests/kernels/check_run.h"
+#include "train/ref/training.h"
 
 static const struct shape {
     uint32_t across, down, width, height, gap;

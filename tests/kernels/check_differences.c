@@ -10,10 +10,10 @@
 #include "ops/contracts/grid.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/rows.h"
-#include "ops/contracts/training.h"
 #include "ops/preprocess.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle_fovea.h"
+#include "train/ref/training.h"
 
 enum {
     TOKENS = 7,

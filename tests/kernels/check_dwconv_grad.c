@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "ops/contracts/grid.h"
-#include "ops/contracts/training.h"
 #include "tests/kernels/check_run.h"
+#include "train/ref/training.h"
 
 static const struct shape {
     uint32_t width, height, grids, channels, filters, size, gap;

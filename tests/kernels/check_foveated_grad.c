@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/contracts/training.h"
 #include "tests/kernels/check_grad.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle_fovea.h"
+#include "train/ref/training.h"
 
 static bool make(check_case *c, uint32_t index)
 {

@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "ops/contracts/product.h"
-#include "ops/contracts/training.h"
 #include "tests/kernels/check.h"
+#include "train/ref/training.h"
 
 static void finish_case(check_case *c, int out, bool adds)
 {

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/contracts/training.h"
 #include "tests/kernels/check_grad.h"
 #include "tests/kernels/check_lattn.h"
 #include "tests/kernels/check_rotation.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle_grad.h"
+#include "train/ref/training.h"
 
 static const check_lattn_size sizes[] = {
     {1, 1, 2, 2, 1, 0, 0, 0},

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/contracts/training.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/gradients.h"
+#include "train/ref/training.h"
 
 static const struct {
     uint32_t rows, width, gap;

@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/contracts/training.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/gradients.h"
+#include "train/ref/training.h"
 
 /* ---- squared distance ---- */
 

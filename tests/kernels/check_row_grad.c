@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "ops/contracts/training.h"
 #include "ops/preprocess.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/resized.h"
+#include "train/ref/training.h"
 
 static const struct shape {
     uint32_t in_w, in_h, out_w, out_h, width, prefix, gap;

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/contracts/training.h"
 #include "tests/kernels/check_grad.h"
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle_grad.h"
+#include "train/ref/training.h"
 
 /* ---- softmax attention ---- */
 

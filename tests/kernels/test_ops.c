@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#ifdef HAVE_TRAIN
+#include <fovea/adapt.h>
+#endif
 
 #include "verify/verify_cases.h"
 
@@ -50,7 +53,7 @@ static void all_is_said(void **state)
     (void)state;
     for (uint32_t i = FV_OP_NONE + 1; i < FV_OP_COUNT; i++) {
         const fv_op *op = fv_op_table[i];
-#ifndef FV_ADAPT
+#ifndef HAVE_TRAIN
         if (!op)
             continue;
 #endif
@@ -113,6 +116,9 @@ static void steps_agree(void **state)
 
 int main(void)
 {
+#ifdef HAVE_TRAIN
+    assert_int_equal(fovea_training_register(), FOVEA_OK);
+#endif
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_is_said),
                                        cmocka_unit_test(steps_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 #!/bin/sh
-# symbols.sh: the shared library exports fovea_* only, each with a version; the static one defines
-# nothing outside the prefixes fovea_ and fv_, so that it can be linked into anything.
+# symbols.sh: the shared libraries export fovea_* only, each with a version, and libfovea.so what libfovea-train.so
+# needs, no more, as FOVEA_PRIVATE; the static ones define nothing outside the prefixes fovea_ and fv_, so that they can
+# be linked into anything. Nothing of training is in libfovea.
 #
-#   symbols.sh libfovea.so libfovea.a
+#   symbols.sh libfovea.so libfovea.a [libfovea-train.so libfovea-train.a]
 set -eu
 passed=0
 failed=0
@@ -17,21 +18,40 @@ expect() { # what, pattern of the names that are allowed, names
     fi
 }
 
-nm=${NM:-nm}
-versioned=$($nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" {print $3}') # A: the versions themselves
-expect "$1 exports" '^fovea_' "$versioned"
-expect "$1 exports without version" '@@FOVEA_[0-9.]*$' "$versioned"
-exported=$(printf '%s\n' "$versioned" | sed 's/@.*//')
-expect "$2 defines" '^\(fovea_\|fv_\)' "$($nm -g --defined-only "$2" | awk 'NF == 3 {print $3}')"
+same() { # what, names, other names
+    if [ -n "$2" ] && [ "$2" = "$3" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$1:"
+        printf '%s\n%s\n' "$2" "$3" | sort | uniq -u
+    fi
+}
 
-# Everything that the header declares is there, and nothing else.
-declared=$(sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z0-9_]*\)(.*/\1/p' "$(dirname "$0")"/../../include/fovea/*.h | sort)
-if [ -n "$declared" ] && [ "$declared" = "$(printf '%s\n' "$exported" | sort)" ]; then
-    passed=$((passed + 1))
-else
-    failed=$((failed + 1))
-    echo "$1 exports other functions than the public headers declare:"
-    printf '%s\n%s\n' "$declared" "$exported" | sort | uniq -u
+nm=${NM:-nm}
+headers=$(dirname "$0")/../../include/fovea
+exported() { # library: name@@VERSION of everything
+    $nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" {print $3}' # A: the versions themselves
+}
+check() { # FOVEA_API or what else marks its functions, shared library, static library
+    public=$(exported "$2" | grep -v '@@FOVEA_PRIVATE$' || true)
+    expect "$2 exports" '^fovea_' "$public"
+    expect "$2 exports without version" '@@FOVEA_[A-Z_]*[0-9.]*$' "$public"
+    expect "$3 defines" '^\(fovea_\|fv_\)' "$($nm -g --defined-only "$3" | awk 'NF == 3 {print $3}')"
+    # Everything that the headers declare is there, and nothing else.
+    same "$2 exports other functions than the public headers declare" \
+        "$(sed -n "s/^$1 .*[ *]\(fovea_[a-z0-9_]*\)(.*/\1/p" "$headers"/*.h | sort)" \
+        "$(printf '%s\n' "$public" | sed 's/@.*//' | sort)"
+}
+check FOVEA_API "$1" "$2"
+of_training='grad\|_loss\|trainer\|adamw\|fovea_training'
+expect "$2 has something of training" '^none$' \
+    "$($nm --defined-only "$2" | awk 'NF == 3 {print $3}' | grep "$of_training" || echo none)"
+if [ $# -gt 2 ]; then
+    check FOVEA_TRAIN_API "$3" "$4"
+    same "FOVEA_PRIVATE of $1 is not what $3 needs" \
+        "$($nm -D --undefined-only "$3" | awk '{print $2}' | sed -n 's/^\(fv_.*\)@FOVEA_PRIVATE$/\1/p' | sort)" \
+        "$(exported "$1" | sed -n 's/^\(fv_.*\)@@FOVEA_PRIVATE$/\1/p' | sort)"
 fi
 
 echo "$passed passed, $failed failed, 0 skipped"

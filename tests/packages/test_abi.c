@@ -229,7 +229,7 @@ static int verified_step(void *out)
     return status;
 }
 
-#ifdef HAVE_ADAPT
+#ifdef HAVE_TRAIN
 static fovea_trainer *trainer(void)
 {
     const fovea_trainer_options o = trainer_options();
@@ -294,7 +294,7 @@ static const struct {
     RESULT(tuned_attention, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(tuned_gemm, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(verified_step, fovea_kernel_check, text, 1, FOVEA_KERNEL_CHECK_INIT),
-#ifdef HAVE_ADAPT
+#ifdef HAVE_TRAIN
     RESULT(trainer_info, fovea_trainer_info, process, 1, FOVEA_TRAINER_INFO_INIT),
     RESULT(trainer_report, fovea_trainer_report, gradient_norm, 1, FOVEA_TRAINER_REPORT_INIT),
 #endif
@@ -476,7 +476,7 @@ static fovea_status load_model(const void *options)
     return status;
 }
 
-#ifdef HAVE_ADAPT
+#ifdef HAVE_TRAIN
 static fovea_status make_trainer(const void *options)
 {
     fovea_trainer *t = NULL;
@@ -554,7 +554,7 @@ static void options_begin_as_the_callers_do(void **state)
     CHECK(plan_gemm, gemm, compute, FOVEA_GEMM_OPTIONS_INIT);
     CHECK(tune_gemm, gemm, schedule, FOVEA_GEMM_OPTIONS_INIT);
     CHECK(tune_as, tune, payload, FOVEA_TUNE_OPTIONS_INIT);
-#ifdef HAVE_ADAPT
+#ifdef HAVE_TRAIN
     const fovea_trainer_options trained = trainer_options();
     CHECK(make_trainer, trained, labels, FOVEA_TRAINER_OPTIONS_INIT);
     CHECK(make_trainer, trained, prefix, FOVEA_TRAINER_OPTIONS_INIT);

@@ -50,8 +50,10 @@ contains() {
 lib=usr/lib/$triplet
 soname=$(sed -n 's/^SONAME = "\(.*\)"$/\1/p' python/fovea/_library.py)
 contains libfovea0.1 "$lib/$soname" "$lib/libfovea.so.$version" DEBIAN/shlibs DEBIAN/symbols
+contains libfovea-train0.1 "$lib/libfovea-train.so.$version" DEBIAN/shlibs DEBIAN/symbols
 # shellcheck disable=SC2046
-contains libfovea-dev "$lib/libfovea.so" "$lib/libfovea.a" "$lib/pkgconfig/fovea.pc" "$lib/cmake/Fovea/FoveaConfig.cmake" \
+contains libfovea-dev "$lib/libfovea.so" "$lib/libfovea.a" "$lib/pkgconfig/fovea.pc" \
+    "$lib/libfovea-train.so" "$lib/libfovea-train.a" "$lib/pkgconfig/fovea-train.pc" "$lib/cmake/Fovea/FoveaConfig.cmake" \
     usr/include/fovea/version.h $(git ls-files include | grep '\.h\(pp\)\{0,1\}$' | sed 's|^|usr/|') \
     $(git ls-files examples | grep -v meson.build | sed 's|^|usr/share/doc/libfovea-dev/|')
 commands=$(LD_LIBRARY_PATH=$root/all/$lib "$root/all/usr/bin/fovea" help | sed -n 's/^  \([a-z]\{2,\}\) .*/\1/p')
@@ -67,11 +69,13 @@ contains python3-fovea "usr/lib/python3/dist-packages/fovea-$version.dist-info/M
 [ -z "$(file gstreamer1.0-fovea)" ] || contains gstreamer1.0-fovea "$lib/gstreamer-1.0/libgstfovea.so"
 
 # Every function of the interface, with the release that it came with.
-status=0
-sed -n "s/.*elf-symbol name='\([^']*\)'.*/\1/p" tests/data/fovea.abi | sort -u >"$root/functions"
-sed -n 's/^ \(fovea_[a-z0-9_]*\)@FOVEA_.* .*/\1/p' "$root/each/libfovea0.1/DEBIAN/symbols" | sort -u >"$root/symbols"
-[ -s "$root/functions" ] && diff "$root/functions" "$root/symbols" || status=1
-verdict 'symbols of the interface' $status
+for name in fovea fovea-train; do
+    status=0
+    sed -n "s/.*elf-symbol name='\([^']*\)'.*/\1/p" tests/data/$name.abi | sort -u >"$root/functions"
+    sed -n 's/^ \(fovea_[a-z0-9_]*\)@FOVEA_.* .*/\1/p' "$root/each/lib${name}0.1/DEBIAN/symbols" | sort -u >"$root/symbols"
+    [ -s "$root/functions" ] && diff "$root/functions" "$root/symbols" || status=1
+    verdict "symbols of the interface of lib$name" $status
+done
 
 # What hardened programs and packages of several architectures are to be.
 while read -r package; do

@@ -22,7 +22,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
 sh platform/package/debian.sh --cross $target "$root/packages" >"$root/list"
-for name in libfovea0.1 libfovea-dev fovea; do
+for name in libfovea0.1 libfovea-train0.1 libfovea-dev fovea; do
     package=$(grep "/${name}_" "$root/list")
     dpkg-deb -x "$package" "$root/tree"
     status=0

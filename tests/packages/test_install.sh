@@ -71,6 +71,31 @@ verdict "a message for a missing model" $status
 status=0
 env -u LD_LIBRARY_PATH "$installed/bin/fovea" info >/dev/null || status=1
 verdict "the program as installed, without ldconfig" $status
+if [ -e "$PKG_CONFIG_PATH/fovea-train.pc" ]; then
+    cat >trains.c <<'TEXT'
+#include <fovea/adapt.h>
+
+int main(void)
+{
+    fovea_trainer *trainer;
+    const fovea_trainer_options options = FOVEA_TRAINER_OPTIONS_INIT;
+    return fovea_training_register() || fovea_trainer_create(&trainer, "nowhere", NULL, NULL, &options) != FOVEA_EINVAL;
+}
+TEXT
+    status=0
+    # shellcheck disable=SC2046
+    gcc -std=c11 $strict trains.c -o trains $(pkg-config --cflags --libs fovea-train) && ./trains || status=1
+    verdict "a program with fovea-train.pc" $status
+fi
+# What only runs models needs no library of training.
+mkdir without
+cp -P "$LD_LIBRARY_PATH"/libfovea.so* without
+status=0
+for program in attend features; do
+    LD_LIBRARY_PATH=$root/without ./$program || status=1
+    ! readelf -d $program | grep -q 'libfovea-train' || status=1
+done
+verdict "programs where libfovea-train is missing" $status
 status=0
 [ -d "$installed/share/fovea/wisdom" ] || status=1
 verdict "a folder for wisdom" $status
@@ -83,13 +108,20 @@ verdict "convert as installed" $status
 unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH
 moved=$root/moved
 cp -R "$installed" "$moved"
-find "$moved" -name 'libfovea.so*' -delete
+find "$moved" -name 'libfovea*.so*' -delete
 pc=$(dirname "$(find "$moved" -name fovea.pc)")
 flags=$(PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs fovea)
 status=0
 # shellcheck disable=SC2086
 gcc -std=c11 $strict "$examples/attend.c" -o attend_static $flags && ./attend_static || status=1
 verdict "attend with the static library" $status
+if [ -e "$pc/fovea-train.pc" ]; then
+    status=0
+    # shellcheck disable=SC2046
+    gcc -std=c11 $strict trains.c -o trains_static $(PKG_CONFIG_PATH=$pc pkg-config --static --cflags --libs fovea-train) &&
+        ./trains_static || status=1
+    verdict "training with the static libraries" $status
+fi
 
 if command -v cmake >/dev/null; then
     configure() { # prefix, source, build

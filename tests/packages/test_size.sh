@@ -17,7 +17,7 @@ for file in /usr/bin/$triplet-gcc /usr/lib/$triplet/libjansson.so; do
 done
 if [ ! -e "$build/build.ninja" ]; then
     meson setup "$build" "$source" --cross-file "$source/platform/cross/$triplet.ini" \
-        --buildtype release -Ddefault_library=static -Dcli=disabled -Dportable=disabled -Dadapt=disabled -Dcuda=disabled >/dev/null
+        --buildtype release -Ddefault_library=static -Dcli=disabled -Dportable=disabled -Dtrain=disabled -Dcuda=disabled >/dev/null
 fi
 ninja -C "$build" >/dev/null
 root=$(mktemp -d)

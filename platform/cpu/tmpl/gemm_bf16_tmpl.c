@@ -22,6 +22,3 @@ MICROKERNEL(bf16bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .inte
 MATMUL_KERNEL(bf16bf16)
 KERNEL(gemm, bf16bf16)
 KERNEL(conv, bf16bf16)
-#ifdef FV_ADAPT
-GRAD_KERNEL(bf16, bf16bf16, p->in == FV_BF16)
-#endif

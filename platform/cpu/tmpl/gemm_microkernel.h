@@ -160,29 +160,31 @@ static const fv_knob knob_list[] = {
 #define NAME_PASTE(op, type, size) op##_##type##_##size
 #define NAME_VALUES(op, type, size) NAME_PASTE(op, type, size)
 
+#define MK_OF(type) FV_NAME(fv_gemm_mk_##type)
+
 /* Defines the microkernel for a type of products and the hooks of its kernels. FITS is a condition
  * on a problem `p`; the arguments in `...` are the microkernel's functions. */
 #define MICROKERNEL(type, FITS, ...)                                                               \
-    static const fv_gemm_microkernel mk_##type = {                                                 \
-        .mr = MR, .nr = NR, .steps = STEPS, __VA_ARGS__};                                          \
+    FV_GEMM_MK_VISIBLE const fv_gemm_microkernel MK_OF(type) = {                                   \
+        .rate = RATE, .mr = MR, .nr = NR, .steps = STEPS, __VA_ARGS__};                            \
     static bool applies_##type(const fv_problem *p)                                                \
     {                                                                                              \
         return FITS;                                                                               \
     }                                                                                              \
     static size_t scratch_##type(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
     {                                                                                              \
-        return fv_gemm_scratch(&mk_##type, p, knobs, rows);                                        \
+        return fv_gemm_scratch(&MK_OF(type), p, knobs, rows);                                      \
     }                                                                                              \
     static size_t packed_##type(const fv_problem *p, const fv_knobs *knobs)                        \
     {                                                                                              \
         (void)knobs;                                                                               \
-        return fv_gemm_packed(&mk_##type, p);                                                      \
+        return fv_gemm_packed(&MK_OF(type), p);                                                    \
     }                                                                                              \
     static void pack_##type(void *dst, const float *src, uint32_t n0, uint32_t n,                  \
                             const fv_problem *p, const fv_knobs *knobs)                            \
     {                                                                                              \
         (void)knobs;                                                                               \
-        fv_gemm_pack(&mk_##type, dst, src, n0, n, p);                                              \
+        fv_gemm_pack(&MK_OF(type), dst, src, n0, n, p);                                            \
     }                                                                                              \
     const fv_kernel_hooks FV_NAME(fv_h_gemm_##type) = {                                            \
         .applies = applies_##type,                                                                 \
@@ -198,7 +200,7 @@ static const fv_knob knob_list[] = {
 #define KERNEL(op, type)                                                                           \
     void FV_NAME(NAME_VALUES(fv_k_##op, type, TILE))(const fv_args *a, const fv_call *c)           \
     {                                                                                              \
-        fv_gemm_run(&mk_##type, a, c);                                                             \
+        fv_gemm_run(&MK_OF(type), a, c);                                                           \
     }
 
 /* Defines MATMUL by a microkernel that rounds its operands to bfloat16. */
@@ -209,29 +211,11 @@ static const fv_knob knob_list[] = {
     }                                                                                              \
     static size_t matmul_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
     {                                                                                              \
-        return fv_gemm_matmul_scratch(&mk_##mk, p, knobs, rows);                                   \
+        return fv_gemm_matmul_scratch(&MK_OF(mk), p, knobs, rows);                                 \
     }                                                                                              \
     const fv_kernel_hooks FV_NAME(fv_h_matmul_bf16) = {                                            \
         .applies = matmul_applies, .cost = cost, .scratch = matmul_scratch, .knobs = knob_list};   \
     void FV_NAME(NAME_VALUES(fv_k_matmul, bf16, TILE))(const fv_args *a, const fv_call *c)         \
     {                                                                                              \
-        fv_gemm_matmul_run(&mk_##mk, a, c);                                                        \
-    }
-
-/* Defines GEMM_GRAD_W by a microkernel, named after `type`, for problems that satisfy FITS. */
-#define GRAD_KERNEL(type, mk, FITS)                                                                \
-    static bool grad_applies(const fv_problem *p)                                                  \
-    {                                                                                              \
-        return FITS;                                                                               \
-    }                                                                                              \
-    static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)          \
-    {                                                                                              \
-        (void)knobs;                                                                               \
-        return fv_gemm_grad_scratch(&mk_##mk, p, rows);                                            \
-    }                                                                                              \
-    const fv_kernel_hooks FV_NAME(fv_h_gemm_grad_w_##type) = {                                     \
-        .applies = grad_applies, .rate = RATE, .scratch = grad_scratch};                           \
-    void FV_NAME(NAME_VALUES(fv_k_gemm_grad_w, type, TILE))(const fv_args *a, const fv_call *c)    \
-    {                                                                                              \
-        fv_gemm_grad_run(&mk_##mk, a, c);                                                          \
+        fv_gemm_matmul_run(&MK_OF(mk), a, c);                                                      \
     }

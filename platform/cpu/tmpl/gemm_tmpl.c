@@ -197,9 +197,6 @@ MICROKERNEL(bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .interlea
             .tile = tile, .finish = finish, .narrow = narrow, .round = round_rows,
             .unpacked = unpacked)
 MATMUL_KERNEL(bf16)
-#ifdef FV_ADAPT
-GRAD_KERNEL(bf16, bf16, p->in == FV_BF16)
-#endif
 #elif defined FV_ISA_NEON_DOT
 MICROKERNEL(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16,
             .factor = FV_F32, .tile = tile, .finish = finish, .narrow = narrow, .take = take)
@@ -253,10 +250,6 @@ KERNEL(gemm, f32)
 KERNEL(conv, f32)
 KERNEL(gemm, w8)
 KERNEL(conv, w8)
-
-#ifdef FV_ADAPT
-GRAD_KERNEL(f32, f32, p->in == FV_F32 || p->in == FV_BF16)
-#endif
 #endif
 
 #if !defined FV_ISA_AVX512_BF16 && !defined FV_ISA_NEON_DOT

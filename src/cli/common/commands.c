@@ -42,7 +42,7 @@ const cli_command cli_commands[] = {
      CLI_TAKES_WISDOM | CLI_TAKES_WEIGHTS_CACHE | CLI_TAKES_JSON,
      .examples = "fovea cache list\n"
                  "fovea cache export wisdom.txt\n"},
-#ifdef CLI_ADAPT
+#ifdef CLI_TRAIN
     {"linearise", "MODEL --data PHOTOS -o OUT",
      "converts a softmax checkpoint to attention that is linear in tokens", cli_linearise,
      (MODEL & ~(unsigned)CLI_TAKES_SIZE) | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,

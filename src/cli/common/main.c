@@ -2,6 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef CLI_TRAIN
+#include <fovea/adapt.h>
+#endif
+
 #include "cli/common/cli.h"
 
 static void list_commands(FILE *to, bool development)
@@ -68,6 +72,10 @@ int main(int argc, char **argv)
         help(stderr);
         return CLI_USAGE;
     }
+#ifdef CLI_TRAIN
+    if (fovea_training_register())
+        return cli_fail(CLI_UNSUPPORTED, "%s", fovea_error());
+#endif
     const int code = run(argc - 1, argv + 1);
     if (fflush(stdout) || ferror(stdout))
         return code ? code : cli_fail(CLI_INPUT, "cannot write to standard output");

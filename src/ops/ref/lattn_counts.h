@@ -4,7 +4,7 @@
 #ifndef FOVEA_SRC_REF_LATTN_COUNTS_H
 #define FOVEA_SRC_REF_LATTN_COUNTS_H
 
-#include "ops/contracts/training.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/mech_traits.h"
 
 typedef struct fv_lattn_counts {
@@ -61,13 +61,6 @@ static inline double fv_lattn_grad_flops(const fv_problem *p)
     [FV_APPLY_COS] = {"COS", .stored = FV_STORED_FLOATS},                                          \
     [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},                                          \
     [FV_APPLY_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION}
-
-/* The operands that both gradients of keys read. */
-#define FV_LATTN_KEY_GRAD_OPERANDS                                                                 \
-    FV_LATTN_KEY_OPERANDS,                                                                         \
-        [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,                         \
-                               .state_of = FV_OP_LATTN_REDUCE},                                    \
-        [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns}
 
 /* Floats of the state of all heads. */
 static inline uint32_t fv_lattn_state_columns(const fv_problem *p)

@@ -6,8 +6,8 @@
 
 #include <math.h>
 
-#include "ops/ref/ref_kernels.h"
 #include "train/ref/segment_lines.h"
+#include "train/ref/train_ref_kernels.h"
 
 #define FV_DEPTH_LEAST 1e-6 /* what is found below counts as this */
 

@@ -11,9 +11,9 @@
  *
  * relu'(0) is 0.
  */
-#include "ops/contracts/training.h"
 #include "ops/ref/ref_gemm.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_act_grad = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},

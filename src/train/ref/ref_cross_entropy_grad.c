@@ -8,8 +8,8 @@
  *
  * zeros for a row that gives no loss.
  */
-#include "ops/ref/ref_kernels.h"
 #include "train/ref/ref_loss.h"
+#include "train/ref/train_ref_kernels.h"
 
 const fv_op fv_op_cross_entropy_grad = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"classes"}},

@@ -8,8 +8,8 @@
  *
  * A row whose weight is 0 or whose class is none of [0, classes) gives 0.
  */
-#include "ops/ref/ref_kernels.h"
 #include "train/ref/ref_loss.h"
+#include "train/ref/train_ref_kernels.h"
 
 const fv_op fv_op_cross_entropy_loss = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"classes"}},

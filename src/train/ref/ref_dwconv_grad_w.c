@@ -15,8 +15,8 @@
  * on how rows are split into calls.
  */
 #include "ops/contracts/grid.h"
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 static uint32_t columns(const fv_problem *p)
 {

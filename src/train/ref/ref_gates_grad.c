@@ -7,8 +7,8 @@
  *
  *   out_h = dot_h - gate_h / f[0] sum_h dot_h        f[0]: as of GATES
  */
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_gates_grad = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"heads"}},

@@ -21,8 +21,8 @@
  */
 #include "base/half.h"
 #include "ops/contracts/product.h"
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 static uint32_t rows(const fv_problem *p)
 {

@@ -8,8 +8,8 @@
  * With A the output of LATTN_APPLY and B its gradient, OUT is each of the queries' gates times its
  * gradient, as GATES_GRAD reads it, because the gate is a factor of the output.
  */
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 static uint32_t columns(const fv_problem *p)
 {

@@ -11,6 +11,7 @@
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_lattn_gate_grad = {
     .cols = FV_COLS_HEAD,

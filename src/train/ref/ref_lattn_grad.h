@@ -5,9 +5,9 @@
 #define FOVEA_SRC_ADAPT_REF_LATTN_GRAD_H
 
 #define FV_DERIVE
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 /* Heads [*from, *to) whose features' gradients the gradient of head h of a row needs. */
 static inline void ref_grad_heads(const ref_row *s, uint32_t h, uint32_t *from, uint32_t *to)

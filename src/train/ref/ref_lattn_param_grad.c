@@ -15,6 +15,7 @@
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
+#include "train/ref/training.h"
 
 static double flops(const fv_problem *p)
 {
@@ -45,9 +46,9 @@ const fv_op fv_op_lattn_param_grad = {
 
 #else
 #define FV_DERIVE
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 #if FV_PARAMS
 /* Rows that are summed on their own. */

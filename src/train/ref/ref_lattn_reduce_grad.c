@@ -17,6 +17,7 @@
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
+#include "train/ref/training.h"
 
 static uint32_t columns(const fv_problem *p)
 {

@@ -21,6 +21,7 @@
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_lattn_state_grad = {
     .span = FV_SPAN_REDUCE,

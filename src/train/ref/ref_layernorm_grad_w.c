@@ -15,8 +15,8 @@
  */
 #include <math.h>
 
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 static double flops(const fv_problem *p)
 {

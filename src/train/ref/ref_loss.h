@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "ops/contracts/training.h"
 #include "ops/op.h"
+#include "train/ref/training.h"
 
 /* log sum_c exp(x[c]) */
 static inline double fv_ref_log_sum(const float *x, size_t n)

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 /* Rows that are summed on their own. */
 enum { REF_MAP_BLOCK = 64 };

@@ -9,8 +9,8 @@
  *
  *   out[r] = res[r] + (r >= u0 ? f0 dout : 0)
  */
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_mean_grad = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},

@@ -10,8 +10,8 @@
  *
  *   out[c] = f0 (a[c] - b[c]) / (sum_c b[c]^2 + 1e-6 C)
  */
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_mse_grad = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},

@@ -11,8 +11,8 @@
  *
  * Whoever adds the rows up divides by what the mean is over.
  */
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_mse_loss = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},

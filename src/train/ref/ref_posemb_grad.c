@@ -12,9 +12,9 @@
  *   out (+)= sum_y weight_y(y, v) sum_x weight_x(x, w) dout[prefix + y u1 + x]
  * over the taps that lead to v and w; without taps out (+)= dout[i].
  */
-#include "ops/contracts/training.h"
 #include "ops/preprocess.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_posemb_grad = {
     .span = FV_SPAN_ALL,

@@ -7,9 +7,9 @@
  *
  * with b_p(t) the bilinear weight of the logits of token t at pixel p.
  */
-#include "ops/ref/ref_kernels.h"
 #include "train/ref/ref_loss.h"
 #include "train/ref/segment_lines.h"
+#include "train/ref/train_ref_kernels.h"
 
 const fv_op fv_op_segment_grad = {
     .span = FV_SPAN_ALL,

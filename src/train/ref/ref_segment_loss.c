@@ -16,9 +16,9 @@
  * A pixel is of the token in whose cell its centre lies, the grid being stretched over the mask;
  * with fewer pixels than tokens some have none.
  */
-#include "ops/ref/ref_kernels.h"
 #include "train/ref/ref_loss.h"
 #include "train/ref/segment_lines.h"
+#include "train/ref/train_ref_kernels.h"
 
 const fv_op fv_op_segment_loss = {
     .span = FV_SPAN_ALL,

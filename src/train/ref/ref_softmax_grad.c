@@ -16,9 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
 #include "train/ref/ref_vectors.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 static uint32_t columns(const fv_problem *p)
 {

@@ -11,8 +11,8 @@
  * Sums of at most 256 tokens are added up, so that many tokens cost no precision. A column's result
  * does not depend on the others of its call.
  */
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 static double flops(const fv_problem *p)
 {

@@ -7,8 +7,8 @@
  *
  *   out[r] = res[r] + (u0 <= r < u0 + u1 ? dout[r - u0] : 0)
  */
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_take_grad = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},

@@ -15,9 +15,9 @@
  */
 #include <string.h>
 
-#include "ops/contracts/training.h"
-#include "ops/ref/ref_kernels.h"
 #include "ops/upsample.h"
+#include "train/ref/train_ref_kernels.h"
+#include "train/ref/training.h"
 
 const fv_op fv_op_upsample_grad = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "ops/contracts/training.h"
 #include "ops/op.h"
+#include "train/ref/training.h"
 
 #define FV_SEGMENT_IGNORED 255 /* a pixel of the mask that does not count */
 

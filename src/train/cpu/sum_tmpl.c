@@ -1,7 +1,7 @@
 /* sum_tmpl.c: SUM_ROWS in vec.h's vector functions. */
-#include "ops/contracts/training.h"
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
+#include "train/cpu/train_cpu_kernels.h"
+#include "train/ref/training.h"
 
 enum {
     BLOCK = 256, /* tokens of one sum */

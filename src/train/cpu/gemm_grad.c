@@ -10,14 +10,14 @@
  *
  * Rows of bfloat16 are packed unchanged for a microkernel that multiplies bfloat16, else widened.
  */
-#include "platform/cpu/gemm.h"
+#include "train/cpu/gemm_grad.h"
 
 #include <string.h>
 
 #include "base/half.h"
 #include "base/num.h"
 #include "ops/contracts/product.h"
-#include "ops/contracts/training.h"
+#include "train/ref/training.h"
 
 enum {
     BLOCK = 256, /* tokens in one sum; limits its rounding error, and keeps a block of DOUT in L2 */
@@ -51,11 +51,11 @@ static inline void put(void *dst, size_t at, const void *row, size_t i, TYPES)
 }
 
 /* Packs four tokens of columns [first, first + rows) of DOUT as panels of m columns each. A panel
- * has `apart` elements for each of its columns. */
+ * has `stride` elements for each of its columns. */
 static inline void pack_four(void *dst, const void *const row[4], uint32_t first, uint32_t rows,
-                             uint32_t m, size_t apart, TYPES)
+                             uint32_t m, size_t stride, TYPES)
 {
-    for (uint32_t r = 0; r < rows; r += m, dst = fv_element(dst, to, apart * m)) {
+    for (uint32_t r = 0; r < rows; r += m, dst = fv_element(dst, to, stride * m)) {
         const uint32_t n = fv_min_u32(m, rows - r);
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t k = 0; k < 4; k++)

@@ -6,9 +6,9 @@
  *                               dout        x
  */
 #include "ops/contracts/grid.h"
-#include "ops/contracts/training.h"
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
+#include "train/cpu/train_cpu_kernels.h"
+#include "train/ref/training.h"
 
 /* One vector of channels, and the sums for the gradient of their filters. */
 struct grad {

@@ -13,13 +13,13 @@
  * Gradients of cells are summed separately from those of tokens. At the end each cell's gradient is
  * divided equally among its tokens, from the coarsest level down.
  */
-#include "platform/cpu/tmpl/softmax_grad_tiles.h"
+#include "train/cpu/softmax_grad_tiles.h"
 
 #include <math.h>
 
 #include "base/num.h"
-#include "ops/contracts/training.h"
 #include "ops/foveated.h"
+#include "train/ref/training.h"
 
 /* Sizes of a problem and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
  * to whole register tiles. */

@@ -1,8 +1,8 @@
 /* segment_tmpl.c: SEGMENT_LOSS and SEGMENT_GRAD in vec.h's vector functions, line by line of the
  * mask. A line's logits are interpolated between two rows of the grid. A vector holds pixels of the
  * line that are between the same two tokens; there is one vector for each class. */
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
+#include "train/cpu/train_cpu_kernels.h"
 #include "train/ref/segment_lines.h"
 
 /* A call's sizes, and its arrays, which are in the scratch. */

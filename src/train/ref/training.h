@@ -1,11 +1,18 @@
 /* training.h: names for the dim[] and operands, by number, of gradients and losses; dim[] also has
  * FV_ROW_C. The contract in ref_<op>.c defines each. */
-#ifndef FOVEA_SRC_CONTRACTS_TRAINING_H
-#define FOVEA_SRC_CONTRACTS_TRAINING_H
+#ifndef FOVEA_SRC_TRAIN_TRAINING_H
+#define FOVEA_SRC_TRAIN_TRAINING_H
 
 #include "ops/contracts/linear_attention.h"
+#include "ops/op.h"
 
 enum { FV_GRAD_TOKENS = 2 }; /* dim[]: that are summed over */
+
+/* `terms` of sums over them. */
+static inline double fv_terms_tokens(const fv_problem *p)
+{
+    return p->dim[FV_GRAD_TOKENS];
+}
 
 /* ACT_GRAD, MSE_GRAD's sum, SUM_ROWS */
 enum { FV_ACT_GRAD_IN, FV_ACT_GRAD_DOUT, FV_ACT_GRAD_OUT };
@@ -63,5 +70,12 @@ enum {
     FV_MAP_GRAD_DOUT,
     FV_MAP_GRAD_OUT
 };
+
+/* What both gradients of keys read; FV_LATTN_KEY_OPERANDS is of lattn_counts.h. */
+#define FV_LATTN_KEY_GRAD_OPERANDS                                                                 \
+    FV_LATTN_KEY_OPERANDS,                                                                         \
+        [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,                         \
+                               .state_of = FV_OP_LATTN_REDUCE},                                    \
+        [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns}
 
 #endif

@@ -1,7 +1,7 @@
 /* act_grad_tmpl.c: ACT_GRAD in vec.h's vector functions. */
-#include "ops/contracts/training.h"
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
+#include "train/cpu/train_cpu_kernels.h"
+#include "train/ref/training.h"
 
 FV_FN void grad_rows(const fv_args *a, const fv_call *c, uint32_t act)
 {

@@ -1,8 +1,8 @@
 /* loss_tmpl.c: MSE_LOSS, MSE_GRAD, CROSS_ENTROPY_LOSS and CROSS_ENTROPY_GRAD over the vector
  * vocabulary. */
-#include "ops/contracts/training.h"
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/log_sum.h"
+#include "train/cpu/train_cpu_kernels.h"
+#include "train/ref/training.h"
 
 /* What the squared distance from y is divided by if the loss is relative: the square of y, and a
  * small constant. */

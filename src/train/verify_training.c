@@ -2,10 +2,11 @@
  */
 #include <string.h>
 
+#include "graph/emit.h"
 #include "ops/contracts/grid.h"
 #include "ops/contracts/rows.h"
-#include "ops/contracts/training.h"
-#include "verify/verify_cases.h"
+#include "train/ref/training.h"
+#include "train/verify_training.h"
 
 enum {
     TOKENS = 145,

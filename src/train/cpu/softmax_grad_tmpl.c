@@ -8,8 +8,8 @@
  *     for each block of queries:                  P = 2^(K Qt - m) / l, dS = P (V Gt - delta)
  *                                                 dV += P G, dK += dS Q, dQ += dSt K
  */
-#include "ops/contracts/training.h"
-#include "platform/cpu/tmpl/softmax_grad_tiles.h"
+#include "train/cpu/softmax_grad_tiles.h"
+#include "train/ref/training.h"
 
 /* Sizes of a problem and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
  * to whole register tiles. */

@@ -4,9 +4,9 @@
 #ifndef FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
 
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/tile.h"
+#include "train/cpu/train_cpu_kernels.h"
 
 #include <stdbool.h>
 #include <string.h>

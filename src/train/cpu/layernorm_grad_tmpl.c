@@ -1,9 +1,9 @@
 /* layernorm_grad_tmpl.c: LAYERNORM_GRAD and LAYERNORM_GRAD_W in vec.h's vector functions. */
 #include <math.h>
 
-#include "ops/contracts/training.h"
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
+#include "train/cpu/train_cpu_kernels.h"
+#include "train/ref/training.h"
 
 enum {
     BLOCK = 256, /* tokens of one sum */

@@ -5,19 +5,19 @@
  * use the register tile. The products are: scaled rows of dout by the transposed state, features by
  * dout, and values by the state's gradient. A last pass applies the derivatives of the features. */
 #define FV_DERIVE
-#include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/tile.h"
+#include "train/cpu/train_cpu_kernels.h"
 
 #include <float.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "mech/mech.h"
-#include "ops/contracts/training.h"
 #include "ops/mech_traits.h"
 #include "platform/cpu/tmpl/lattn_rows.h"
 #include "platform/cpu/tmpl/rotation.h"
+#include "train/ref/training.h"
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
