@@ -629,7 +629,7 @@ def check_broken(exe, folder):
     runs = []
     for name in ("broken1", "broken2"):
         p = adapt(exe, folder, *args, name)
-        want("broken/3.png" in p.stderr and "broken/4.png is taken instead" in p.stderr, p.stderr)
+        want("broken/3.png" in p.stderr and "broken/4.png is used instead" in p.stderr, p.stderr)
         runs.append([line["loss"] for line in log(folder, name)])
     want(runs[0] == runs[1], "broken pictures: %s and %s" % tuple(runs))
     return 1

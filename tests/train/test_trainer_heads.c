@@ -103,8 +103,8 @@ static void heads_that_do_not_fit_are_refused(void **state)
         {"vit-01", "DPT-lite", FOVEA_HEAD_LINEAR, FOVEA_TASK_DEPTH, FOVEA_EINVAL},
         {"synthetic:mavit-t-upernet", "cannot be trained", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
          FOVEA_ENOTSUP},
-        {"synthetic:mavit-t-retinanet", "backbone alone", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
-         FOVEA_ENOTSUP},
+        {"synthetic:mavit-t-retinanet", "only to a backbone", FOVEA_HEAD_FPN,
+         FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
         {"synthetic:mavit-t-fpn", "folded", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
     };
     fovea_device *device = open_device(1);

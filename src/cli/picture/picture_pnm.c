@@ -128,7 +128,7 @@ static int read_text(uint8_t *to, size_t samples, const struct pnm *p, struct pi
             return picture_bad(path, "has a number above its largest value");
         if (v < 0)
             return picture_bad(path, b->at < b->size
-                                         ? "has other characters than digits between its numbers"
+                                         ? "has something else than digits and spaces in its pixels"
                                          : "the file ends early");
         to[i] = p->bits ? (uint8_t)(v ? 0 : 255) : stored ? (uint8_t)v : sample(p, v);
     }

@@ -86,21 +86,22 @@ static int want(run_state *r, void *own)
 
 /* ---- tensors ---- */
 
-/* Transposes each of `frames` matrices from (rows, columns) to (columns, rows). */
-static void transpose(float *data, size_t frames, size_t rows, size_t columns)
+/* A transposed copy of each of `frames` matrices, from (rows, columns) to (columns, rows); the
+ * caller frees it. */
+static float *transposed(const float *data, size_t frames, size_t rows, size_t columns)
 {
-    float *turned = cli_alloc(rows * columns, sizeof *turned);
-    for (size_t f = 0; f < frames; f++, data += rows * columns) {
+    float *out = cli_alloc(frames * rows * columns, sizeof *out);
+    for (size_t f = 0; f < frames; f++)
         for (size_t i = 0; i < rows; i++)
             for (size_t k = 0; k < columns; k++)
-                turned[k * rows + i] = data[i * columns + k];
-        memcpy(data, turned, rows * columns * sizeof *data);
-    }
-    free(turned);
+                out[(f * columns + k) * rows + i] = data[(f * rows + i) * columns + k];
+    return out;
 }
 
-/* An output of all frames, in the shape that the model's original code gives it. */
-static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const char *name)
+/* An output of all frames, in the shape that the model's original code gives it. Other sinks read
+ * the series too, so it is not changed: *copy is what the caller frees, or NULL. */
+static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const char *name,
+                                 float **copy)
 {
     const fovea_output_info *i = &s->info;
     const uint64_t tokens[3] = {r->frames, s->rows, s->columns};
@@ -112,8 +113,8 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
     case FOVEA_OUTPUT_LAYOUT_VECTOR:
         return cli_tensor(name, s->all, 2, vector);
     case FOVEA_OUTPUT_LAYOUT_PLANES:
-        transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
-        return cli_tensor(name, s->all, 4, planes);
+        *copy = transposed(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
+        return cli_tensor(name, *copy, 4, planes);
     case FOVEA_OUTPUT_LAYOUT_MAP:
         return cli_tensor(name, s->all, 3, map);
     case FOVEA_OUTPUT_LAYOUT_ROWS:
@@ -130,6 +131,7 @@ static int finish(run_state *r, void *own)
     const char *const metadata[][2] = {{"producer", "fovea"}, {"version", fovea_version()}};
     fovea_tensor *tensor = cli_alloc(r->n + RUN_SINKS * RUN_TENSORS, sizeof *tensor);
     char **name = cli_alloc(r->n, sizeof *name);
+    float **copy = cli_alloc(r->n, sizeof *copy);
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         const run_series *s = &r->series[i];
@@ -137,7 +139,7 @@ static int finish(run_state *r, void *own)
         if (!s->saved)
             continue;
         name[n] = cli_text("%s%s", known ? "" : "feat.", known ? known : s->name);
-        tensor[n] = saved_tensor(r, s, name[n]);
+        tensor[n] = saved_tensor(r, s, name[n], &copy[n]);
         n++;
     }
     size_t more = 0;
@@ -146,11 +148,14 @@ static int finish(run_state *r, void *own)
     int code = cli_check(fovea_tensors_write(r->output, tensor, n + more, metadata, 2));
     if (!code)
         run_tell_written(r, r->output, tensor, n + more);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         free(name[i]);
+        free(copy[i]);
+    }
     for (size_t i = n; i < n + more; i++)
         free((void *)(uintptr_t)tensor[i].data);
     free(name);
+    free(copy);
     free(tensor);
     return code;
 }
