@@ -129,7 +129,7 @@ def wisdom(c):
 def files(c):
     path = c.wisdom + ".export"
     c.run("export", path)
-    expect("an export is imported", "taken" in c.run("import", path))
+    expect("an export is imported", "imported" in c.run("import", path))
     for damage in ("", "fovea cache 1 ", "fovea cache 1 99999\nfovea", "something else\n"):
         with open(path, "w") as f:
             f.write(damage)

@@ -413,8 +413,8 @@ class Detection(Case):
         os.remove(self.path("data/4.ppm"))
         self.write("data/more.ppm", ppm(self.noise()))
         p = self.fovea("eval", DETECTOR, *args, "--json")
-        self.assertIn("1 of its 6 pictures are not in data and left out, elsewhere/4.ppm is the first", p.stderr)
-        self.assertIn("data: 1 of its 6 pictures are not in truth.json and left out", p.stderr)
+        self.assertIn("1 of its 6 pictures are not in data and are left out, elsewhere/4.ppm is the first", p.stderr)
+        self.assertIn("data: 1 of its 6 pictures are not in truth.json and are left out", p.stderr)
         one = json.loads(p.stdout)
         self.assertEqual((one["pictures"], one["skipped"]), (5, 0))
         self.assertAlmostEqual(one["metrics"]["ap"], want, delta=1e-12)
@@ -462,20 +462,20 @@ class Detection(Case):
         box, image = coco["annotations"][0], coco["images"][0]
         for text, words in (
                 (b'{"images": [', "truth.json: line 1"), (b"[]", "is a list, like a file of results"), (b"{}", "has no images"),
-                (changed(annotations=None), "annotations is null; a list is expected"),
+                (changed(annotations=None), "annotations is null; it must be a list"),
                 (changed(categories=[]), "has no categories"),
                 (changed(images=[image, dict(image, id=5)]), "could both be the same picture of data"),
                 (changed(images=[image, dict(image, file_name="other")]), "images[0] and images[1] have the same id"),
                 (changed(images=[{"id": 1}]), "images[0].file_name is missing"),
-                (changed(images=[dict(image, id=True)]), "images[0].id is true; a number or a text"),
+                (changed(images=[dict(image, id=True)]), "images[0].id is true; it must be a number or a text"),
                 (changed(annotations=[box, dict(box, image_id=None)]), "annotations[1].image_id is missing"),
                 (changed(annotations=[dict(box, category_id=1)]), "category_id of annotations[0] is 1, which no"),
-                (changed(annotations=[dict(box, bbox=[1, 2, 3])]), "annotations[0].bbox is a list; [x, y, width"),
-                (changed(annotations=[dict(box, bbox=[1, 2, -3, 4])]), "annotations[0].bbox[2] is -3; a number"),
-                (changed(annotations=[box, dict(box, bbox=[1, 2, "3", 4])]), 'annotations[1].bbox[2] is "3"; a number'),
+                (changed(annotations=[dict(box, bbox=[1, 2, 3])]), "annotations[0].bbox is a list; it must be [x, y, width"),
+                (changed(annotations=[dict(box, bbox=[1, 2, -3, 4])]), "annotations[0].bbox[2] is -3; it must be a number"),
+                (changed(annotations=[box, dict(box, bbox=[1, 2, "3", 4])]), 'annotations[1].bbox[2] is "3"; it must be a number'),
                 (changed(annotations=[dict(box, bbox=[1, float("nan"), 3, 4])]), "annotations[0].bbox[1] is NaN"),
-                (changed(annotations=[dict(box, area="9")]), 'annotations[0].area is "9"; a number'),
-                (changed(annotations=[dict(box, iscrowd=2)]), "annotations[0].iscrowd is 2; 0 or 1"),
+                (changed(annotations=[dict(box, area="9")]), 'annotations[0].area is "9"; it must be a number'),
+                (changed(annotations=[dict(box, iscrowd=2)]), "annotations[0].iscrowd is 2; it must be 0 or 1"),
                 (changed(annotations=[3]), "annotations[0].image_id is missing")):
             with self.subTest(words=words):
                 self.write("truth.json", text)
@@ -489,7 +489,7 @@ class Detection(Case):
         self.refused(*args, "--against", VIT, model=DETECTOR, code=1, words="one of them at a time")
         self.refused(*args, "--align", "median", model=DETECTOR, code=1, words="for depth")
         self.write("p.safetensors", packed({"images": np.stack([self.noise()])}))
-        self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="needs a folder of pictures")
+        self.refused("--data", "p.safetensors", *args[2:], model=DETECTOR, code=7, words="is not a folder of pictures")
         for folder in "ab":
             self.write("twice/%s/0.ppm" % folder, ppm(self.noise()))
         self.refused("--data", "twice", *args[2:], model=DETECTOR, code=7, words="a/0.ppm and twice/b/0.ppm could both be")

@@ -168,7 +168,7 @@ class Detection(Case):
         self.assertIn("1 of its 4 pictures are not in", self.said)
         os.remove(self.path("tree/cam0/0.ppm"))  # then the other one is not taken for it
         self.score(truth, "tree")
-        self.assertIn("1 of its 3 pictures are not in tree and left out, cam0/0.ppm", self.said)
+        self.assertIn("1 of its 3 pictures are not in tree and are left out, cam0/0.ppm", self.said)
         truth = self.moved("pictures/0.ppm", "pictures/1.ppm", "pictures/2.ppm")
         renamed = self.called("images/0.ppm", "images/1.ppm", "images/2.ppm")
         self.assertAlmostEqual(self.score(renamed, "tree"), 1, delta=1e-12)
@@ -291,7 +291,7 @@ class Classification(Case):
             self.write(name, text.encode())
             self.assertAlmostEqual(self.top1("--class-order", name), want, delta=1e-12)
         for text, words in (("\n".join(names[:1]), "does not name folder"),
-                            ("\n".join(["x"] * 10 + names), "the model has 10")):
+                            ("\n".join(["x"] * 10 + names), "the model has only 10")):
             self.write("o.txt", text.encode())
             self.refused("--data", "data", "--class-order", "o.txt", model=VIT, code=7, words=words)
         self.refused("--data", "data", "--class-order", "size", model=VIT, code=7, words="name, number or a file")
@@ -325,7 +325,7 @@ class Classification(Case):
         self.refused("--data", "all", "--against", VIT, "--class-order", "name", model=VIT, code=1,
                      words="needs folders of classes")
         self.folders(str)
-        self.refused("--data", "data", "--reduce-labels", "yes", model=VIT, code=1, words="for masks")
+        self.refused("--data", "data", "--reduce-labels", "yes", model=VIT, code=1, words="needs masks")
 
     def test_goes_on_with_the_same_order_alone(self):
         self.folders(lambda k: str(k + 1))

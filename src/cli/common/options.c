@@ -37,7 +37,7 @@ static size_t shared(cli_option *all, cli_common *c)
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
          CLI_TAKES_DEVICE, cores},
         {"attention", 0, "NAME[:MAP]",
-         "attention to use instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: "
+         "attention in place of the model's own (fovea info --attentions); A+B@0-3+C@8-: "
          "A, but B in blocks 0 to 3 and C from block 8 on",
          &c->attention, CLI_TAKES_PLAN},
         {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN,
