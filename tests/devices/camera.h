@@ -30,9 +30,9 @@ static const way of_cl[] = {
 };
 static const way of_cuda[] = {
     {1, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_NONE, "cuImportExternalMemory", ""},
-    {0, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_DEVICE, "mmap, cuMemHostRegister", "no cache"},
+    {0, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_DEVICE, "mmap, cuMemHostRegister", "does not cache"},
     {8, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_HOST, "mmap", "cuMemHostRegister: "},
-    {0, FOVEA_EXTERNAL_HOST, FOVEA_TRANSFER_DEVICE, "cuMemHostRegister", "no cache"},
+    {0, FOVEA_EXTERNAL_HOST, FOVEA_TRANSFER_DEVICE, "cuMemHostRegister", "does not cache"},
     {8, FOVEA_EXTERNAL_HOST, FOVEA_TRANSFER_HOST, "host", "cuMemHostRegister: "},
     {-1, 0, 0, NULL, NULL},
 };

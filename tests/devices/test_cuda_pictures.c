@@ -305,7 +305,7 @@ static void surface_in_device_memory(void **state)
     surface.memory = 1; /* the host's, pinned */
     run_surface(device, &m, &nvmm, "NvBufSurface", FOVEA_TRANSFER_DEVICE);
     fovea_external_image *address = pixels_import(&m, device, FOVEA_EXTERNAL_CUDA, pinned);
-    assert_non_null(strstr(picture_info(address).reason, "no cache"));
+    assert_non_null(strstr(picture_info(address).reason, "does not cache"));
     fovea_external_image_free(address);
     params.planes.count = 4;
     pixels_refused(device, &nvmm, FOVEA_EINVAL, "planes");

@@ -256,7 +256,7 @@ static void hardware_buffers(void **state)
     pixels_open(&m, &pixel_formats[4], 8);
     fovea_external_image_options o = pixels_options(&m, FOVEA_EXTERNAL_AHARDWAREBUFFER,
                                                     memory_of(&m, FOVEA_EXTERNAL_AHARDWAREBUFFER));
-    pixels_refused(cpu, &o, FOVEA_ENOTSUP, "the host's or dma-bufs");
+    pixels_refused(cpu, &o, FOVEA_ENOTSUP, "host memory or dma-bufs");
     pixels_refused(device, &o, FOVEA_ENOTSUP, hostile.cuda ? "Android" : "none of cl_arm_import");
     for (int i = 0; i < 2 && !hostile.cuda; i++) {
         hostile.set("imports", has[i]);

@@ -234,9 +234,9 @@ static void what_cannot_be(void **state)
     place(&r, outs, out, 3);
     fovea_plan_query(plan, &info);
     assert_int_equal(info.count, 2);
-    refused(fovea_run(plan, r.frame, outs, 6), "may be 2");
-    refused(fovea_run(plan, r.frame, outs, 3), "may be 2");
-    refused(fovea_run(plan, r.frame, outs, 0), "may be 2");
+    refused(fovea_run(plan, r.frame, outs, 6), "at most 2 frames");
+    refused(fovea_run(plan, r.frame, outs, 3), "at most 2 frames");
+    refused(fovea_run(plan, r.frame, outs, 0), "at most 2 frames");
     const fovea_frame lacking[2] = {r.frame[0], {.pixels = {NULL}}};
     refused(fovea_run(plan, lacking, outs, 4), "no pixels");
     outs[3].size--;
