@@ -240,7 +240,7 @@ static void what_cannot_be(void **state)
     const fovea_frame lacking[2] = {r.frame[0], {.pixels = {NULL}}};
     refused(fovea_run(plan, lacking, outs, 4), "no pixels");
     outs[3].size--;
-    refused(fovea_run(plan, r.frame, outs, 4), "it needs");
+    refused(fovea_run(plan, r.frame, outs, 4), "are needed");
     fovea_plan_free(plan);
     free(out);
     fovea_device_close(r.device);
