@@ -423,17 +423,22 @@ static void no_compiler(const scene *what)
     double worst;
     bare.cache = "";
     hostile.set("build", 0);
-    if (hostile.cuda)
-        hostile.set("image", 0); /* nor is what nvcc compiled for the library taken */
     const fovea_status status = attempt(hostile.device, &bare, &worst);
-    const char *last = !hostile.cuda                                 ? "clBuildProgram"
-                       : strstr(fovea_error(), "cuModuleLoadDataEx") ? "cuModuleLoadDataEx"
-                                                                     : "nvrtcCompileProgram";
+    const char *last = hostile.cuda ? "nvrtcCompileProgram" : "clBuildProgram";
     note(status == FOVEA_ENOTSUP && strstr(fovea_error(), last), "nothing compiles",
          status ? fovea_error() : "and yet a plan");
     note(!hostile.live(NULL) && !hostile.misuse(), "nothing compiles", "objects left");
     truth();
     must_be_right(&bare, "compiling again, without a cache");
+}
+
+/* Prepares calls of one function to fail, on a device where most kernels have a second choice: an
+ * OpenCL device says that it has local memory, so that kernels that stage tiles are the first. */
+static void begin_choice(const char *call)
+{
+    hostile.only(call);
+    if (!hostile.cuda)
+        hostile.set("own", 1);
 }
 
 /* A program that does not compile makes its kernel one that is not used: the plan has another, or
@@ -447,13 +452,13 @@ static void second_choice(const scene *what, int step)
     int others = 0;
     if (!hostile.cuda)
         bare.cache = "";
-    hostile.only(build);
+    begin_choice(build);
     hostile.set("fail", LONG_MIN);
     attempt(hostile.device, &bare, &worst);
     const long builds = hostile.calls();
     for (long n = 1; n <= builds; n += step) {
         char name[128], detail[512] = "";
-        hostile.only(build);
+        begin_choice(build);
         hostile.set("error", hostile.cuda ? 1 : -11); /* .._INVALID_VALUE, CL_BUILD_PROGRAM.. */
         hostile.set("fail", n);
         const fovea_status status = attempt(hostile.device, &bare, &worst);
@@ -774,7 +779,7 @@ int main(int argc, char **argv)
     }
     no_compiler(&scenes[0]);
     for (int i = 0; i < 1 + all; i++)
-        second_choice(&scenes[i], all ? 1 : 4);
+        second_choice(&scenes[i], all ? 1 : 3);
     bare = scenes[0];
     bare.cache = "";
     for (int i = 0; i < 2 && all; i++)
