@@ -257,7 +257,8 @@ static void hardware_buffers(void **state)
     fovea_external_image_options o = pixels_options(&m, FOVEA_EXTERNAL_AHARDWAREBUFFER,
                                                     memory_of(&m, FOVEA_EXTERNAL_AHARDWAREBUFFER));
     pixels_refused(cpu, &o, FOVEA_ENOTSUP, "host memory or dma-bufs");
-    pixels_refused(device, &o, FOVEA_ENOTSUP, hostile.cuda ? "Android" : "none of cl_arm_import");
+    pixels_refused(device, &o, FOVEA_ENOTSUP,
+                   hostile.cuda ? "Android" : "none of the extensions cl_arm_import");
     for (int i = 0; i < 2 && !hostile.cuda; i++) {
         hostile.set("imports", has[i]);
         o.plane[1].offset += 500;
