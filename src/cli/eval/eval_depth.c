@@ -4,7 +4,7 @@
 #include "cli/common/depth_truth.h"
 #include "cli/eval/eval.h"
 
-const char *const eval_aligns[] = {"none", "median", "affine"};
+const char *const eval_aligns[] = {"none", "median", "affine", NULL};
 
 /* Checks that --align fits the model. Relative models give inverse depth up to scale and shift,
  * which cannot be compared in metres; metric models give metres, which cannot be aligned as inverse
