@@ -9,14 +9,15 @@ static inline double fv_act_sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* The derivative of x sigmoid(s x). */
+/* Returns the derivative of x sigmoid(s x). */
 static inline double fv_act_gated_slope(double x, double s)
 {
     const double gate = 1 / (1 + exp(-s * x));
     return gate * (1 + s * x * (1 - gate));
 }
 
-/* The tanh in GELU_TANH, of sqrt(2 / pi) (x + 0.044715 x^3); and the derivative of GELU_TANH. */
+/* Return tanh(sqrt(2 / pi) (x + 0.044715 x^3)), which GELU_TANH contains, and the derivative of
+ * GELU_TANH. */
 static inline double fv_act_bend(double x)
 {
     return tanh(0.79788456080286536 * (x + 0.044715 * x * x * x));

@@ -12,14 +12,14 @@
 #include "base/status.h"
 #include "base/type.h"
 
-/* Copies the options that the caller knows to `own`, which holds the defaults; caller NULL: all
- * defaults. EINVAL for a struct without a size (the message names INIT), and for set options that
- * this library does not know. */
+/* Copies the options that the caller knows to `own`, which holds the defaults; if `caller` is NULL,
+ * `own` keeps them. Returns FOVEA_EINVAL for a struct without a size (the message names INIT), and
+ * for set options that this library does not know. */
 #define FV_ABI_READ(own, caller, INIT)                                                             \
     ((void)((caller) == &(own)), fv_abi_read(&(own), sizeof(own), caller, #INIT))
-/* Copies the results that the caller knows to its struct; NULL: nothing. EINVAL for a struct
- * without a size (the message names INIT). A function that changes anything must call FV_ABI_CHECK
- * first. */
+/* Copies the results that the caller knows to its struct; does nothing if `caller` is NULL. Returns
+ * FOVEA_EINVAL for a struct without a size (the message names INIT). A function that changes
+ * anything must call FV_ABI_CHECK first. */
 #define FV_ABI_WRITE(caller, own, INIT)                                                            \
     ((void)((caller) == &(own)), fv_abi_write(caller, &(own), sizeof(own), #INIT))
 #define FV_ABI_CHECK(caller, INIT) fv_abi_check(caller, #INIT)
@@ -28,7 +28,7 @@ fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char 
 fovea_status fv_abi_write(void *caller, const void *own, size_t size, const char *init);
 fovea_status fv_abi_check(const void *caller, const char *init);
 
-/* EINVAL if it is not a float type. */
+/* Returns FOVEA_EINVAL if `dtype` is not a float type. */
 fovea_status fv_dtype_known(const char *what, fovea_dtype dtype);
 
 static inline enum fv_type fv_type_of(fovea_dtype dtype)

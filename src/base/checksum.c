@@ -9,8 +9,8 @@
 #define LANES 8
 #define BLOCK (LANES * sizeof(uint64_t))
 
-/* Invertible in h and in x, so that every change of x changes the sum; the rotation carries high
- * bits to low ones. */
+/* Adds x to the hash h. The function is invertible in h and in x, so that every change of x changes
+ * the result; the rotation carries high bits to low ones. */
 static inline uint64_t add(uint64_t h, uint64_t x)
 {
     h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);

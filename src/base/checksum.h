@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Checksum at the speed of memory. It changes with every change within eight neighbouring bytes,
- * and misses any other change with a probability of 2^-64. */
+/* Returns a checksum, at the speed of memory. A change within eight adjacent bytes always changes
+ * the checksum; any other change is missed with a probability of 2^-64. */
 uint64_t fv_checksum(const void *data, uint64_t size);
 
 /* Continues the checksum `h` with a word. */

@@ -29,7 +29,7 @@ static inline float fv_float_of_bits(uint32_t bits)
 static inline float fv_float_of_f16(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, size = h & 0x7fff;
-    const uint32_t exponent = size >= 0x7c00 ? 224u << 23 : 112u << 23; /* of NaN and infinity */
+    const uint32_t exponent = size >= 0x7c00 ? 224u << 23 : 112u << 23; /* for NaN and infinity */
     const float small = (float)(int32_t)size * 0x1p-24f; /* a normal float, or zero */
     const uint32_t bits = size < 0x0400 ? fv_bits_of_float(small) : (size << 13) + exponent;
     return fv_float_of_bits(bits | sign);
@@ -45,7 +45,7 @@ static inline uint16_t fv_f16_of_float(float x)
         h = 0x7c00;
     else if (size >= 113u << 23) /* normal: a carry out of the mantissa raises the exponent */
         h = (size - (112u << 23) + 0xfff + (size >> 13 & 1)) >> 13;
-    else /* the last bit of a float in [0.5, 1) is worth 2^-24, as that of a subnormal half */
+    else /* the last bit of a float in [0.5, 1) is worth 2^-24, like that of a subnormal half */
         h = fv_bits_of_float(fv_float_of_bits(size) + 0.5f) - (126u << 23);
     return (uint16_t)(h | (bits >> 16 & 0x8000));
 }
@@ -63,7 +63,7 @@ static inline uint16_t fv_bf16_of_float(float x)
 
 /* ---- values in memory ---- */
 
-/* The address of element i of an array of `type` at p. */
+/* Returns the address of element i of an array of `type` at p. */
 static inline char *fv_element(const void *p, enum fv_type type, size_t i)
 {
     return (char *)(uintptr_t)p + i * fv_type_size(type);

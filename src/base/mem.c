@@ -89,7 +89,8 @@ static fovea_status refuse(uint64_t size, const char *what)
                    (double)size / (1 << 20));
 }
 
-/* First page of [p - HEADER, p + size); *bytes: the size of all its pages. */
+/* Returns the start of the first page of [p - HEADER, p + size), and sets *bytes to the size of all
+ * pages of that range. */
 static char *pages_of(char *p, uint64_t *bytes, uint64_t size)
 {
     const uint64_t page = fv_machine_page();

@@ -43,7 +43,8 @@ static inline uint64_t fv_hash(uint64_t h, const void *data, size_t size)
     return h;
 }
 
-/* Index of `text` in `names`, some of which may be NULL; -1 if it is not among them. */
+/* Returns the index of `text` in `names`, some of which may be NULL, or -1 if `text` is not among
+ * them. */
 static inline int fv_index_of(const char *text, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -11,7 +11,7 @@ static _Thread_local char message[FV_MESSAGE];
 static fovea_log_fn *log_fn;
 static void *log_payload;
 
-/* The first beginning of a UTF-8 character at `at` or after it. */
+/* Returns the first byte at `at` or after it that begins a UTF-8 character. */
 static const char *character(const char *at)
 {
     while (((unsigned char)*at & 0xc0) == 0x80)
@@ -19,8 +19,9 @@ static const char *character(const char *at)
     return at;
 }
 
-/* Writes a message of n bytes, too long for `line`: keeps its first third and its end. Formats it
- * on the heap, because threads may have little stack; without memory it is truncated. */
+/* Writes a message of n bytes, which is too long for `line`, without its middle: keeps the first
+ * third of the line and the end. Formats the message on the heap, because threads may have little
+ * stack. If memory runs out, truncates the message. */
 static void write_long(char line[FV_MESSAGE], size_t n, const char *format, va_list args)
 {
     static const char gap[] = " ... ";

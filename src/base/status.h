@@ -34,7 +34,7 @@
         return status_;                                                                            \
     } while (0)
 
-#if defined(__MINGW32__) /* its own printf, which is C's, is not the default's */
+#if defined(__MINGW32__) /* MinGW's C-conforming printf is not its default */
 #define FV_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
 #elif defined(__GNUC__)
 #define FV_PRINTF(f, a) __attribute__((format(printf, f, a)))
@@ -47,9 +47,9 @@
 /* Stores the message in this thread's buffer and returns `status`. If it is too long, because of a
  * path or a value from a file, its middle is left out, so that the thing and the remedy remain. */
 fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 3);
-/* EINVAL if a required argument is NULL. */
+/* Returns FOVEA_EINVAL if a required argument is NULL. */
 fovea_status fv_require(const void *argument, const char *what);
-/* EINVAL if the value of an enum is not one of 0 to `last`. */
+/* Returns FOVEA_EINVAL if the value of an enum is not in 0 to `last`. */
 fovea_status fv_known(const char *what, int value, int last);
 /* Passes a message to the caller's log. It is not a failure. */
 void fv_log(const char *format, ...) FV_PRINTF(1, 2);

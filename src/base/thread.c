@@ -18,9 +18,10 @@
 /* How long an idle worker spins before it sleeps: less than the time between two camera frames. Not
  * measured: a longer time costs power, a shorter one costs a wake-up per frame. */
 #define SPIN_SECONDS 100e-6
-/* The same between the steps of a frame. Units take different times: when one unit took 110 us
- * longer on one of two threads, the other slept, and woke so late that the next three products ran
- * on one thread. After SPIN_SECONDS it yields its processor at each poll. */
+/* How long a worker spins between the steps of a frame. Units take different times: when one unit
+ * took 110 us longer on one of two threads, the other thread slept, and woke so late that the next
+ * three products ran on one thread. After SPIN_SECONDS the worker yields its processor at each
+ * poll. */
 #define FRAME_SPIN_SECONDS 2e-3
 /* Polls for new work between two readings of the clock. */
 #define PAUSES 32
@@ -30,8 +31,8 @@ struct notice {
     _Atomic uint32_t inside; /* workers that may hold the pointer */
 };
 
-/* Marks a slot whose job is done while workers may still hold the pointer to it. It gets no other
- * job until then, as the other submitter would have to wait for these workers. */
+/* Marks a slot whose job is done while workers may still hold the pointer to it. A marked slot gets
+ * no other job, because its submitter would have to wait for these workers. */
 static fv_job leaving;
 
 struct worker {
@@ -75,8 +76,8 @@ static bool claimable(const fv_job *job, uint64_t claim)
 }
 
 /* Claims and runs units of the job's current phases until none is left; returns how many it ran. A
- * claim cannot be taken for one of the next phase: the atomic addition returns phase and unit
- * together. */
+ * claim never counts for the next phase by mistake, because the atomic addition returns phase and
+ * unit together. */
 static uint32_t work(fv_job *job, uint32_t slot)
 {
     uint32_t ran = 0;
@@ -106,8 +107,8 @@ static void keep_away(struct worker *w, uint32_t home)
     fv_machine_pin(&pool->cpus[(at + w->slot) % pool->n_cpus], 1);
 }
 
-/* Runs units of the jobs on the board. Returns whether there was a job, with or without a unit
- * left. */
+/* Runs units of the jobs on the board. Returns whether there was a job, even if all of its units
+ * were already claimed. */
 static bool serve_board(struct worker *w, uint32_t *ran)
 {
     fv_pool *pool = w->pool;
@@ -130,8 +131,8 @@ static bool serve_board(struct worker *w, uint32_t *ran)
     return busy;
 }
 
-/* One poll of a thread that has waited since *since (0: it begins to wait now). Returns whether to
- * wait longer; else it should sleep. */
+/* Polls once for a thread that has waited since *since (0: it begins to wait now). Returns true to
+ * wait longer, or false if the thread should sleep. */
 static bool spin(double *since, bool frame)
 {
     const double now = fv_machine_seconds();
@@ -197,7 +198,7 @@ static void *worker_main(void *arg)
         idle_since = 0;
     }
     fv_machine_float_leave(mode);
-    if (w->locked) /* the system may give the same stack to the next thread */
+    if (w->locked) /* the system may give this stack to the next thread */
         fv_machine_unlock((void *)w->locked, STACK);
     return NULL;
 }
@@ -282,7 +283,7 @@ void fv_pool_run(fv_pool *pool, fv_job *job)
     fv_machine_float_leave(mode);
 }
 
-/* ---- making it ---- */
+/* ---- creating the pool ---- */
 
 static fovea_status pool_arrays(fv_pool *pool, const fv_pool_settings *s)
 {

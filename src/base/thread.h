@@ -25,7 +25,7 @@ typedef struct fv_job {
     void *arg;
     const uint32_t *units; /* number of units of each phase, at least 1 */
     uint32_t phases;
-    /* the pool's: */
+    /* written by the pool: */
     _Atomic uint64_t claim; /* phase in the upper half, next unit in the lower */
     _Atomic uint32_t done;
     _Atomic uint32_t waiting;
@@ -39,15 +39,17 @@ typedef struct fv_pool_settings {
      * core of the thread that woke it, and need milliseconds to separate them. */
     const uint32_t *cpus;
     uint32_t n_cpus;
-    fovea_parallel_for_fn *parallel_for; /* external thread pool instead of own threads */
+    fovea_parallel_for_fn *parallel_for; /* external thread pool that replaces own threads; or
+                                            NULL */
     void *ctx;
     const char *name;  /* workers are called NAME-1, NAME-2, ...; NULL: fovea */
-    uint32_t priority; /* of the workers, SCHED_FIFO; 0: that of the thread which creates the
-                          pool */
-    bool lock;         /* locks their stacks in main memory */
+    uint32_t priority; /* SCHED_FIFO priority of the workers; 0: that of the thread that creates
+                          the pool */
+    bool lock;         /* locks the workers' stacks in main memory */
 } fv_pool_settings;
 
-/* ENOMEM; ENOTSUP for a priority that this process is not permitted to set. */
+/* Returns FOVEA_ENOMEM if memory runs out, or FOVEA_ENOTSUP for a priority that this process is not
+ * permitted to set. */
 fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings);
 void fv_pool_free(fv_pool *pool);
 uint32_t fv_pool_threads(const fv_pool *pool);

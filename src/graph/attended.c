@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 
-/* A copy of rows [first, first + rows) of w; NULL: w is absent or memory is short. */
+/* Returns a copy of rows [first, first + rows) of w, or NULL if w is absent or memory runs out. */
 static float *copy_rows(fv_builder *b, const fv_weight *w, uint32_t first, uint32_t rows)
 {
     float *out = NULL;
@@ -37,7 +37,7 @@ fv_attended *fv_attended_note(fv_builder *b, const char *name, const fv_attentio
         fv_wanted *w = &b->graph->wanted[i];
         if (strcmp(w->name, name) != 0)
             continue;
-        fv_attended_free(w->attended); /* left from an earlier attempt to make the plan */
+        fv_attended_free(w->attended); /* made by an earlier attempt to make the plan */
         w->attended = NULL;
         FV_THEN(b->status, FV_MEM_NEW(&w->attended, FV_MEM_PLAN, "an attention"));
         if (b->status != FOVEA_OK)

@@ -1,4 +1,4 @@
-/* attention.c: the names that users give attentions, and their meaning. */
+/* attention.c: parses and writes the names that users give attentions. */
 #include "graph/attention.h"
 
 #include <stdio.h>
@@ -14,8 +14,7 @@ static const char gates[] = "sla-", linear[] = "linear:", foveated[] = "foveated
 enum {
     MARGIN = 4,
     MARGIN_MOST = 64
-}; /* margin of foveated attention in tokens: the default;
-      the maximum */
+}; /* margin of foveated attention in tokens: default and maximum */
 
 /* Backbones that accept any feature map, each with the name of its default. */
 static const struct {
@@ -30,13 +29,14 @@ static const struct {
 };
 #define BACKBONES (sizeof backbones / sizeof *backbones)
 
-/* Whether the first n characters of `text` are equal to `name`. */
+/* Returns whether the first n characters of `text` are `name`. */
 static bool same(const char *text, size_t n, const char *name)
 {
     return strlen(name) == n && strncmp(text, name, n) == 0;
 }
 
-/* The mechanism whose title is the first n characters of `base`, or these followed by ":map". */
+/* Returns the mechanism whose title is the first n characters of `base`, or these characters
+ * followed by ":map". */
 static uint32_t by_title(const char *base, size_t n, const char *map)
 {
     for (uint32_t m = FV_MECH_ANY + 1; m < FV_MECH_COUNT; m++) {
@@ -49,7 +49,7 @@ static uint32_t by_title(const char *base, size_t n, const char *map)
     return FV_MECH_ANY;
 }
 
-/* The mechanism whose features a backbone with map `map` uses. */
+/* Returns the mechanism whose features a backbone with map `map` uses. */
 static uint32_t by_map(const char *map)
 {
     uint32_t mech = by_title("linear", strlen("linear"), map);
@@ -80,7 +80,7 @@ const char *fovea_model_attention(size_t index)
     return index == 0 ? "mala-paper" : index == 1 ? foveated : NULL;
 }
 
-/* "foveated" or "foveated:4"; false: `text` is neither. */
+/* Parses "foveated" or "foveated:4". Returns false if `text` is neither. */
 static bool parse_foveated(fv_attention_name *out, const char *text)
 {
     const char *p = text + strlen(foveated);
@@ -120,7 +120,7 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
     if (name.kind == FV_ATTENTION_MECHANISM) {
         const bool paper = same(base, n, "mala-paper"), mala = same(base, n, "mala");
         if ((paper || mala) && map && strcmp(map, "elu1") == 0)
-            map = NULL; /* the title of the default map does not name it */
+            map = NULL; /* the default map is not part of a title */
         if (paper)
             name.kind = FV_ATTENTION_MALA_PAPER;
         name.mech = paper ? by_title("mala", strlen("mala"), map) : by_title(base, n, map);
@@ -131,7 +131,7 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
     return FOVEA_OK;
 }
 
-/* The map of a centred mechanism: the part of its title after the colon, or the default. */
+/* Returns the map of a centred mechanism: the part of its title after the colon, or the default. */
 static const char *map_of_title(const char *title)
 {
     const char *colon = strchr(title, ':');

@@ -7,10 +7,10 @@
 #include "graph/attention.h"
 #include "ops/mech_traits.h"
 
-#define NAME 64 /* bytes of a name with its blocks, at most */
+#define NAME 64 /* maximum bytes of a name with its blocks */
 
-/* The end of the piece that begins at `text`: a '+' that no digit follows, because '+' and a digit
- * are part of the map "elu+1". */
+/* Returns the end of the piece that begins at `text`: a '+' that is not followed by a digit,
+ * because '+' and a digit are part of the map "elu+1". */
 static const char *piece_end(const char *text)
 {
     const char *end = strchr(text, '+');
@@ -19,7 +19,7 @@ static const char *piece_end(const char *text)
     return end ? end : text + strlen(text);
 }
 
-/* Reads a number of at most six digits; false if *text does not begin with one. */
+/* Reads a number of at most six digits; returns false if *text does not begin with one. */
 static bool number(uint32_t *out, const char **text)
 {
     const char *p = *text;
@@ -102,8 +102,8 @@ fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint
     return FOVEA_OK;
 }
 
-/* A model attends to all tokens, and divides by a sum of features: refuses causal attentions, and
- * those whose features may be negative. */
+/* Refuses causal attentions, because models attend to all tokens, and attentions whose features may
+ * be negative, because models divide by a sum of features. */
 fovea_status fv_attention_blocks_check(const fv_attention_name *name, uint32_t blocks)
 {
     char text[64];

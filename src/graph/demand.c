@@ -7,8 +7,8 @@ void fv_graph_demand(fv_graph *g)
 {
     for (uint32_t i = 0; i < g->values; i++)
         g->value[i].need = g->value[i].kind == FV_VALUE_OUTPUT ? g->value[i].rows : 0;
-    /* need[] holds the rows that later steps read; the need of a value is the maximum over all its
-     * readers. */
+    /* need[] holds the number of rows that later steps read; the need of a value is the maximum
+     * over all its readers. */
     for (uint32_t i = g->steps; i-- > 0;) {
         fv_step *s = &g->step[i];
         fv_value *out = &g->value[s->use[s->out].view.id];

@@ -18,8 +18,8 @@ static bool grow(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint
     return b->status == FOVEA_OK;
 }
 
-/* Pads rows whose stride is a multiple of a page: they would compete for the same few cache
- * lines. */
+/* Sets the row stride of a value. A stride that is a multiple of a page is padded, because such
+ * rows would compete for the same few cache lines. */
 static void lay_rows(fv_value *v)
 {
     const uint32_t size = (uint32_t)fv_type_size(v->type);
@@ -42,7 +42,7 @@ void fv_emit_compute(fv_emit_options *o, fovea_compute compute, const fv_limits 
     if (o->compute == FOVEA_COMPUTE_INT8 && limits->throughput && !limits->int8)
         o->compute = FOVEA_COMPUTE_BF16;
     o->weight_type = FV_BF16;
-    if (o->training) /* training decides itself which rows are narrow: rounded_operands.c */
+    if (o->training) /* training chooses narrow rows itself, in rounded_operands.c */
         return;
     o->row_type = FV_BF16;
     o->narrow_only = !limits->throughput;
@@ -112,7 +112,7 @@ static fovea_output_layout usual_layout(fovea_output_kind kind, uint32_t rows, c
     case FOVEA_OUTPUT_KEYPOINTS:
         return FOVEA_OUTPUT_LAYOUT_PLANES;
     case FOVEA_OUTPUT_BOXES:
-    case FOVEA_OUTPUT_BOX_CLASSES: /* of anchors on a grid, or of queries */
+    case FOVEA_OUTPUT_BOX_CLASSES: /* boxes of anchors on a grid, or of queries */
         return grid ? FOVEA_OUTPUT_LAYOUT_PLANES : FOVEA_OUTPUT_LAYOUT_ROWS;
     case FOVEA_OUTPUT_MASK_CLASSES:
         return FOVEA_OUTPUT_LAYOUT_ROWS;
@@ -188,8 +188,8 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
     return fv_weight_of(&c->tensor, rows, cols);
 }
 
-/* Whether a product has float rows that must be rounded to bfloat16, because the processor's
- * instructions multiply only bfloat16 by bfloat16. */
+/* Returns whether a product has float rows that must be rounded to bfloat16, because the processor
+ * can multiply bfloat16 only by bfloat16. */
 static bool rounds_rows(const fv_step *s)
 {
     if (s->prob.op == FV_OP_MATMUL)
@@ -216,8 +216,9 @@ void fv_emit_types(fv_graph *g, const fv_emit_options *options)
             set_types(g, options, &g->step[i]);
 }
 
-/* Whether a step is a convolution in float32. It multiplies float32 pixels in place; pixels of
- * bfloat16 would be packed and widened again for every window that they are part of. */
+/* Returns whether a step is a convolution in float32. Such a convolution multiplies float32 pixels
+ * in place; bfloat16 pixels would be packed and widened again for every window that contains them.
+ */
 static bool is_float_conv(const fv_emit_options *options, const fv_step *s)
 {
     return options->widens && s->prob.op == FV_OP_CONV && s->prob.weight == FV_F32;
@@ -318,9 +319,9 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 /* Products with fewer columns, such as gates, gain nothing from int8. */
 #define INT8_COLUMNS 64
 
-/* Whether a narrow weight would not make the product faster: in training, for products outside
- * blocks, whose rows stay float32; and where the weight must be widened again for every few rows.
- * For a single row, a narrow weight is faster because it has fewer bytes. */
+/* Returns whether a narrow weight would not make the product faster. This holds in training for
+ * products outside blocks, whose rows stay float32, and where the weight must be widened again for
+ * every few rows. For a single row, a narrow weight is faster because it has fewer bytes. */
 static bool is_of_floats(const fv_step *s, const fv_builder *b)
 {
     const fv_id rows = s->use[FV_GEMM_A].view.id;
@@ -352,7 +353,7 @@ void fv_make_int8(fv_step *s)
     s->prob.acc = FV_I32;
 }
 
-/* Whether a product may be int8. */
+/* Returns whether a product may be int8. */
 static bool may_be_int8(const fv_step *s, const fv_builder *b, bool decoder)
 {
     return (b->in_block || (decoder && b->options->multiplies_int8)) &&
@@ -407,8 +408,8 @@ void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, u
     if (out.id < 0)
         return;
     fv_step *s = fv_emit_row_step(b, FV_OP_COPY, name, in, FV_KIND_ROW, out, rows, cols);
-    snprintf(s->label, sizeof s->label, "%s", name); /* the name of an output already contains
-                                                        the block */
+    snprintf(s->label, sizeof s->label, "%s", name); /* an output's name already contains the
+                                                        block */
 }
 
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,

@@ -1,4 +1,5 @@
-/* emit_attention.c: emits attention as steps: keys and queries, windows, or a scan. */
+/* emit_attention.c: emits the steps of an attention: a reduction over keys and an application to
+ * queries, attention in windows, or a causal scan. */
 #include <float.h>
 
 #include "base/mem.h"
@@ -18,7 +19,7 @@ void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double 
     a->eps = eps;
     switch (name->kind) {
     case FV_ATTENTION_LINEAR:
-        /* Kernels have means over the N keys, the equation has sums: sum = N mean. */
+        /* Kernels compute means over the N keys, but the equation has sums: sum = N mean. */
         if (a->flags & FV_FLAG_UNNORMALISED)
             a->scale = scale * keys;
         a->eps = eps / (scale * keys);
@@ -61,7 +62,7 @@ static fv_step *step(fv_builder *b, enum fv_op op, const char *label, const fv_a
     return s;
 }
 
-/* The mechanism's constant, as kernels get it. */
+/* Returns the mechanism's constant as kernels read it. */
 static float constant(const fv_attention *a)
 {
     return a->alpha > 0 ? (float)a->alpha : fv_mech_table[a->mech]->alpha;
@@ -74,7 +75,8 @@ static void set_grid(fv_step *s, const fv_attention *a)
     s->prob.dim[FV_FOVEA_HEIGHT] = a->grid->height;
 }
 
-/* Means of the rows of `in` (keys or values, `width` channels) over cells of the grid. */
+/* Computes the means of the rows of `in` (keys or values, `width` channels) over cells of the grid.
+ */
 static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv_view in,
                      uint32_t width)
 {
@@ -87,9 +89,9 @@ static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv
     return out;
 }
 
-/* Whether softmax attention may be int8. In blocks it may, as the residual stream averages out the
- * errors. Causal attention may not: scales shared by several tokens would depend on later ones.
- * Foveated attention has int8 kernels only on the CPU. */
+/* Returns whether softmax attention may be int8. In blocks it may, because the residual stream
+ * averages out the errors. Causal attention may not, because scales shared by several tokens would
+ * depend on later tokens. Foveated attention has int8 kernels only on the CPU. */
 static bool may_be_int8(const fv_builder *b, const fv_attention *a)
 {
     return b->options->int8_attention && b->in_block && a->mech == FV_MECH_ANY &&
@@ -249,7 +251,8 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
 /* In smaller windows, quantising keys and values takes about as long as int8 products save. */
 #define LEAST_INT8_WINDOW 128
 
-/* The int8 kernels support neither a table of biases nor the penalty between regions. */
+/* Returns whether a window's attention may be int8. The int8 kernels support neither a table of
+ * biases nor the penalty between regions. */
 static bool window_may_be_int8(const fv_builder *b, const fv_attention *a, uint32_t window,
                                const uint32_t *regions)
 {

@@ -20,7 +20,7 @@ fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from
     s->u[0] = table ? count : from;
     s->u[1] = table != NULL;
     s->table = table;
-    s->align = k; /* one call chooses all */
+    s->align = k; /* one call selects all k rows */
     fv_use_value(s, FV_TOPK_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_TOPK_OUT, out, FV_KIND_ROW);
     return out;

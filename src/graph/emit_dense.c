@@ -34,8 +34,8 @@ void fv_emit_upsample(fv_builder *b, const char *label, const fv_upsample *u)
     fv_use_value(s, FV_UPSAMPLE_RES, u->res, FV_KIND_ROW);
 }
 
-/* Computes the blocks of pixels of the grid's rows: a product, or with `overlap` a convolution
- * whose result is larger by one. */
+/* Computes the block of pixels of each row of the grid: with a product, or with `overlap` by a
+ * convolution whose result is one pixel wider and higher. */
 static void emit_blocks(fv_builder *b, const char *label, const fv_deconv *d, fv_view out,
                         const fv_grid *grid)
 {

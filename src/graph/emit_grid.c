@@ -156,20 +156,21 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 
 /* ---- convolutions ---- */
 
-/* Minimum output channels for which int8 products save more than quantising the input costs: if the
- * alternative is bfloat16 products; and if it is float32 products. */
+/* Minimum number of output channels for which int8 products save more than quantising the input
+ * costs: if the alternative is bfloat16 products, and if it is float32 products. */
 #define LEAST_INT8_CHANNELS 64
 #define LEAST_INT8_CHANNELS_NO_BF16 16
 
-/* The kernels read 8 input channels at a time. They exist only for processors with int8
- * instructions: on others the products gain too little to pay for quantising the input. */
+/* Returns whether a convolution may be int8. The kernels read 8 input channels at a time. They
+ * exist only for processors with int8 instructions, because on others int8 products do not save
+ * enough to pay for quantising the input. */
 static bool may_be_int8(const fv_builder *b, const fv_conv *c)
 {
     const uint32_t least = b->options->widens ? LEAST_INT8_CHANNELS_NO_BF16 : LEAST_INT8_CHANNELS;
     return b->options->multiplies_int8 && !c->trunk && c->channels % 8 == 0 && c->w->rows >= least;
 }
 
-/* The input pixels of a convolution, quantised. */
+/* Quantises the input pixels of a convolution. */
 static fv_view rows_i8(fv_builder *b, const char *label, const fv_conv *c)
 {
     const uint32_t pixels = c->from.width * c->from.height;
@@ -278,7 +279,8 @@ void fv_emit_rope_tokens(fv_builder *b, const fv_rope *r, const fv_grid *grid, u
 void fv_emit_rope_mixed(fv_builder *b, const fv_weight *frequencies, const fv_grid *grid,
                         fv_weight *cos, fv_weight *sin)
 {
-    const uint32_t c = frequencies->rows * frequencies->cols; /* half of them by column */
+    const uint32_t c = frequencies->rows * frequencies->cols; /* half of the frequencies are by
+                                                                 column */
     float *cosines, *sines, *by;
     *cos = fv_emit_constant(b, fv_grid_tokens(grid), c, &cosines);
     *sin = fv_emit_constant(b, fv_grid_tokens(grid), c, &sines);
@@ -306,8 +308,8 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
 
 /* ---- relative positions ---- */
 
-/* Stores position `at` of `table`, interpolated between its rows, in column `column` of to: (d,
- * columns). */
+/* Stores row `at` of `table`, interpolated between its rows, in column `column` of `to`, which is
+ * (d, columns). */
 static void put_position(float *to, uint32_t columns, uint32_t column, const fv_weight *table,
                          double at, float *row)
 {
@@ -331,8 +333,8 @@ fv_weight fv_emit_rel_pos_table(fv_builder *b, const fv_weight *table, uint32_t 
     for (uint32_t i = 0; i < columns; i++) {
         const double scale = (double)table->rows / columns, at = (i + 0.5) * scale - 0.5;
         const double end = table->rows - 1;
-        /* The result begins with keys above the query, the table with keys below it: reverses the
-         * order. */
+        /* The result begins with keys above the query, but the table begins with keys below it, so
+         * the order is reversed. */
         put_position(to, columns, columns - 1 - i, table, at < 0 ? 0 : at > end ? end : at, row);
     }
     fv_mem_free(row);
@@ -357,7 +359,8 @@ fv_view fv_emit_rel_pos(fv_builder *b, const char *label, const fv_rel_pos *p, f
 
 /* ---- the mean ---- */
 
-/* Sum of the patches' rows times `factor`; with FV_FLAG_LARGEST, the largest of them. */
+/* Sums the patches' rows and multiplies by `factor`; with FV_FLAG_LARGEST, computes their maximum.
+ */
 static void reduce_patches(fv_builder *b, const char *label, fv_view in, const fv_grid *grid,
                            uint32_t cols, fv_view out, float factor, uint32_t flags)
 {

@@ -51,7 +51,7 @@ void fv_emit_rope_rows(fv_builder *b, const char *label, fv_view in, fv_view cos
     fv_step *s = fv_emit_row_step(b, FV_OP_ROPE, label, in, FV_KIND_ROW, out, rows, heads * d);
     s->prob.heads = (uint16_t)heads;
     s->prob.dim[FV_ROPE_D] = d;
-    s->u[1] = 1; /* the angles have a row for each row of IN, and are not a table */
+    s->u[1] = 1; /* the angles have a row for each row of IN instead of a row per position */
     fv_use_value(s, FV_ROPE_COS, cos, FV_KIND_ROW);
     fv_use_value(s, FV_ROPE_SIN, sin, FV_KIND_ROW);
 }

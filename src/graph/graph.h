@@ -15,37 +15,38 @@
 #include "graph/attention.h"
 #include "ops/preprocess.h"
 
-typedef int32_t fv_id; /* of a value; negative: none */
+typedef int32_t fv_id; /* index of a value; negative: no value */
 #define FV_NO_VALUE (-1)
 
 enum fv_value_kind {
-    FV_VALUE_ROWS,    /* [rows][cols] */
-    FV_VALUE_PARTIAL, /* cols elements per group */
+    FV_VALUE_ROWS,    /* rows of cols elements */
+    FV_VALUE_PARTIAL, /* one partial of cols elements per group */
     FV_VALUE_STATE,   /* cols elements */
-    FV_VALUE_KEPT,    /* cols elements that outlive a frame, for instance the state of a scan */
-    FV_VALUE_INPUT,   /* external slot, read */
-    FV_VALUE_OUTPUT,  /* external slot, written */
+    FV_VALUE_KEPT,    /* cols elements that are kept from one frame to the next, for instance the
+                         state of a scan */
+    FV_VALUE_INPUT,   /* memory of the caller that is read */
+    FV_VALUE_OUTPUT,  /* memory of the caller that is written */
 };
 
 typedef struct fv_value {
     uint8_t kind, type; /* enum fv_value_kind, enum fv_type of an element */
     uint8_t staging;    /* its memory is reported as staging, not as activations */
-    const char *name;   /* INPUT of an operation: static text */
+    const char *name;   /* INPUT of a plan of one operation: its name, a static text */
     uint32_t rows, cols;
-    uint32_t ld;      /* elements from row to row */
-    uint32_t slot;    /* INPUT, OUTPUT */
-    uint32_t need;    /* rows that anything reads: fv_graph_demand */
-    uint32_t writers; /* steps */
+    uint32_t ld;      /* row stride in elements */
+    uint32_t slot;    /* INPUT, OUTPUT: index of the caller's memory */
+    uint32_t need;    /* number of rows that are read, set by fv_graph_demand */
+    uint32_t writers; /* number of steps that write the value */
     bool f32_only;    /* an operand that uses it supports float32 only */
 } fv_value;
 
-/* Whether the value is in the caller's memory. */
+/* Returns whether the value is in the caller's memory. */
 static inline bool fv_value_outside(const fv_value *v)
 {
     return v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
 }
 
-/* Bytes from row to row. */
+/* Returns the row stride in bytes. */
 static inline uint64_t fv_value_stride(const fv_value *v)
 {
     return (uint64_t)v->ld * fv_type_size(v->type);
@@ -63,10 +64,10 @@ typedef struct fv_use {
     fv_weight weight; /* rows == 0: absent */
 } fv_use;
 
-/* The grid of a picture's tokens, which follow the prefix rows, row by row. */
+/* The grid of a picture's tokens, which are stored row by row after the prefix rows. */
 typedef struct fv_grid {
     uint32_t width, height; /* tokens */
-    uint32_t stride;        /* pixels from token to token */
+    uint32_t stride;        /* distance of neighbouring tokens in pixels */
     uint32_t prefix;
 } fv_grid;
 
@@ -79,17 +80,17 @@ typedef struct fv_step {
     char label[40];
     fv_problem prob;
     fv_use use[FV_OPERANDS];
-    uint8_t out; /* operand that is written, of fv_op; fv_op.state is too */
+    uint8_t out; /* the operand that is written, from fv_op; operand fv_op.state is written too */
     float f[4];
     uint32_t u[4];
     const void *table;
-    uint32_t align; /* calls begin and end at multiples of this many rows, except at the last
-                       row; 0: anywhere */
-    uint32_t checkpoint_segment; /* training: the checkpoint segment that the step belongs to */
-    bool dead;                   /* nothing reads what it writes: fv_graph_demand */
+    uint32_t align; /* calls begin and end at multiples of this number of rows, except at the
+                       last row; 0: anywhere */
+    uint32_t checkpoint_segment; /* training: the checkpoint segment that contains the step */
+    bool dead;                   /* nothing reads the step's result: set by fv_graph_demand */
 } fv_step;
 
-/* Sets the arguments of a kernel that the step determines. */
+/* Sets those arguments of a kernel that do not depend on the call. */
 static inline void fv_step_args(fv_args *a, const fv_step *s)
 {
     a->prob = s->prob;
@@ -98,20 +99,21 @@ static inline void fv_step_args(fv_args *a, const fv_step *s)
     memcpy(a->u, s->u, sizeof s->u);
 }
 
-/* enum fv_span of its op. */
+/* Returns the enum fv_span of the step's op. */
 static inline uint32_t fv_step_span(const fv_step *s)
 {
     return fv_op_table[s->prob.op]->span;
 }
 
-/* The kernel that packs weight operand `o` of a step that runs kernel `k`; NULL: it is not
- * packed. */
+/* Returns the kernel that packs weight operand `o` of a step that runs kernel `k`, or NULL if it is
+ * not packed. */
 static inline const fv_kernel *fv_step_packer(const fv_step *s, const fv_kernel *k, uint32_t o)
 {
     return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? k : NULL;
 }
 
-/* True if operand o is stored in the problem's weight type (f16, bf16); all others are float32. */
+/* Returns whether operand o is stored in the problem's weight type (f16, bf16); all others are
+ * float32. */
 static inline bool fv_step_narrow(const fv_step *s, uint32_t o)
 {
     return fv_op_table[s->prob.op]->operand[o].stored >= FV_STORED_NARROW;
@@ -125,12 +127,12 @@ typedef struct fv_constant {
 
 /* An output that the caller asked for. */
 typedef struct fv_wanted {
-    const char *name; /* the model's text */
+    const char *name; /* points to the model's text */
     fv_id value;      /* FV_NO_VALUE until the emitter has written it */
-    fv_grid grid;     /* width 0: its rows are not tokens */
+    fv_grid grid;     /* width 0: rows are not tokens */
     fovea_output_kind kind;
     fovea_output_layout layout;
-    struct fv_attended *attended; /* for queries of an attention, see attended.h; or NULL */
+    struct fv_attended *attended; /* for queries of an attention: see attended.h; or NULL */
 } fv_wanted;
 
 /* Memory that belongs to the plan, to which steps point. */
@@ -140,7 +142,7 @@ typedef struct fv_plan_table {
     void *data;
 } fv_plan_table;
 
-/* What an emitter has written. */
+/* The result of an emitter. */
 typedef struct fv_graph {
     fv_step *step;
     uint32_t steps, step_capacity;
@@ -149,17 +151,19 @@ typedef struct fv_graph {
     fv_wanted *wanted;
     uint32_t n_wanted;
     uint32_t slots;
-    uint32_t products; /* number of products so far that may be int8, or whose weights may be */
+    uint32_t products; /* number of products so far that may be int8, or whose weights may be
+                          int8 */
     fv_plan_table *tables;
     uint64_t table_bytes;
     fv_constant *constants;
 } fv_graph;
 
-/* The wanted output with a name, or of a kind; NULL: there is no such output. */
+/* Return the wanted output with a name, or of a kind, or NULL if there is no such output. */
 fv_wanted *fv_graph_wanted(const fv_graph *g, const char *name);
 const fv_wanted *fv_graph_output(const fv_graph *g, fovea_output_kind kind);
 
-/* Finds the rows of every value that the outputs need; marks steps without such rows as dead. */
+/* Computes how many rows of every value the outputs need, and marks steps without such rows as
+ * dead. */
 void fv_graph_demand(fv_graph *g);
 
 /* Frees the numbers of the constants, once they are packed. */

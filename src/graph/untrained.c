@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Cosine of patch features with those of softmax, as a mean over nine photographs, when this
- * attention runs in all blocks of a trained ViT-S/14 without further training: at 224 and at 518
- * pixels. `sh bench/untrained.sh` measures the numbers. */
+/* Cosine similarity of patch features with those of softmax, as a mean over nine photographs, when
+ * this attention runs in all blocks of a trained ViT-S/14 without further training, at 224 and at
+ * 518 pixels. `sh bench/untrained.sh` measures the numbers. */
 static const struct {
     const char *attention;
     double at_224, at_518;
@@ -28,7 +28,8 @@ static const struct {
     {"focused", 0.35, 0.44},
 };
 
-/* The kind to look up. Foveated attention counts as softmax, because it only averages far keys. */
+/* Returns the kind to look up. Foveated attention counts as softmax, because it only averages far
+ * keys. */
 static enum fv_attention_kind kind(const fv_attention_name *a)
 {
     return a->kind == FV_ATTENTION_FOVEATED ? FV_ATTENTION_SOFTMAX : a->kind;
@@ -45,7 +46,7 @@ static bool same(const fv_attention_name *a, const fv_attention_name *b)
     return a->kind == b->kind && a->mech == b->mech && a->gated == b->gated;
 }
 
-/* The text of the measured cosines for softmax weights; empty if nothing was measured. */
+/* Writes the measured cosines for softmax weights; the text is empty if nothing was measured. */
 static void figures(char out[160], const fv_attention_name *trained, const fv_attention_name *run)
 {
     char text[64];

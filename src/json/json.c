@@ -1,9 +1,9 @@
 /* json.c: see json.h.
  *
- * jansson is given the text through a callback that replaces the few things it refuses. NaN and
+ * jansson gets the text through a callback that replaces the few things jansson refuses. NaN and
  * Infinity become {"__float__": "NaN"}, as transformers itself writes them where it avoids the bare
- * words, and integers beyond 64 bits {"__int__": "1000000000000000000000"}. Code that does not read
- * such a member is not affected; code that does must get its number from fv_json_number.
+ * words. Integers beyond 64 bits become {"__int__": "1000000000000000000000"}. Code that does not
+ * read such a member is not affected; code that does must get its number from fv_json_number.
  */
 #include "json/json.h"
 
@@ -15,7 +15,7 @@
 #define REAL "__float__"
 #define WHOLE "__int__"
 #define WHOLE_MOST "9223372036854775807"
-#define REAL_DIGITS 309 /* before the point, of the largest double */
+#define REAL_DIGITS 309 /* digits before the decimal point of the largest double */
 #define EXPONENT_MOST 100000
 
 /* ---- the text that jansson sees ---- */
@@ -31,7 +31,7 @@ struct rewriter {
     bool quoted; /* `at` is in a string */
     bool too_deep;
     int depth;
-    struct piece queue[3]; /* what is next */
+    struct piece queue[3]; /* the text that jansson gets next */
     int first, queued;
 };
 
@@ -40,7 +40,7 @@ static void push(struct rewriter *r, const char *at, size_t n)
     r->queue[r->queued++] = (struct piece){at, n};
 }
 
-/* Queues an object in place of a number that jansson does not accept. */
+/* Queues an object that replaces a number which jansson does not accept. */
 static void push_marked(struct rewriter *r, const char *begin, const char *at, size_t n)
 {
     push(r, begin, strlen(begin));
@@ -62,7 +62,7 @@ static int hex_digit(char c)
                                   : -1;
 }
 
-/* The code unit of the escape \uXXXX at `at`; -1: there is no such escape at `at`. */
+/* Returns the code unit of the escape \uXXXX at `at`, or -1 if there is no such escape at `at`. */
 static int unit_at(const struct rewriter *r, size_t at)
 {
     int unit = 0;
@@ -77,8 +77,9 @@ static int unit_at(const struct rewriter *r, size_t at)
     return unit;
 }
 
-/* Length in bytes of the escape at `at`. *known: jansson accepts it. It does not accept half of a
- * surrogate pair, nor a zero, which would end a C string. */
+/* Returns the length in bytes of the escape at `at`, and sets *known to whether jansson accepts the
+ * escape. jansson accepts neither half of a surrogate pair nor a zero, which would end a C string.
+ */
 static size_t escape_length(bool *known, const struct rewriter *r, size_t at)
 {
     const int unit = unit_at(r, at);
@@ -125,8 +126,8 @@ static size_t count_digits(const char *text, size_t n)
     return digits;
 }
 
-/* Whether a number that has a fraction or an exponent is larger than any double; `text` begins
- * after the sign. */
+/* Returns whether a number that has a fraction or an exponent is larger than any double; `text`
+ * begins after the sign. */
 static bool is_huge(const char *text, size_t n)
 {
     const size_t before = count_digits(text, n);
@@ -271,8 +272,8 @@ json_t *fv_json_parse(const char *text, size_t size, unsigned flags, fv_json_err
 
 /* ---- values ---- */
 
-/* The text of an object that stands for a number of `kind`, REAL or WHOLE; NULL for other values.
- */
+/* Returns the text of an object that replaces a number of `kind`, REAL or WHOLE, or NULL for other
+ * values. */
 static const char *marked(const json_t *value, const char *kind)
 {
     return json_object_size(value) == 1 ? json_string_value(json_object_get(value, kind)) : NULL;
@@ -315,8 +316,8 @@ bool fv_json_unbounded(const json_t *value)
 
 /* ---- identifiers ---- */
 
-/* Whether a text is digits, with or without a minus sign, and with or without a fraction of zeros.
- */
+/* Returns whether a text consists of digits, with or without a minus sign, and with or without a
+ * fraction of zeros. */
 static bool is_numeral(const char *text)
 {
     const size_t sign = *text == '-', digits = count_digits(text + sign, SIZE_MAX);
@@ -353,7 +354,7 @@ const char *fv_json_id(char shown[FV_JSON_ID], const json_t *value)
     else if (json_is_real(value))
         snprintf(shown, FV_JSON_ID,
                  json_real_value(value) == floor(json_real_value(value)) ? "%.0f" : "%.17g",
-                 json_real_value(value) + 0.0); /* no negative zero */
+                 json_real_value(value) + 0.0); /* adding 0 makes -0 positive */
     else
         return NULL;
     return shown;
@@ -390,7 +391,7 @@ const char *fv_json_show(char shown[FV_JSON_SHOWN], const json_t *value)
     size_t n = strlen(whole);
     if (n > most)
         for (n = most; n > 0 && ((unsigned char)whole[n] & 0xc0) == 0x80;)
-            n--; /* no half of a character */
+            n--; /* do not cut a character in half */
     snprintf(shown, FV_JSON_SHOWN, "%.*s%s", (int)n, whole, whole[n] ? "..." : "");
     free(text);
     return shown;

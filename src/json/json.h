@@ -1,13 +1,12 @@
 /* json.h: JSON as the tools of users write it, read with jansson.
  *
- * Python's json module wrote most of the files that are read here, and accepts more than jansson
- * does: NaN and Infinity, integers of any length, a key twice (the last one counts), half of a
- * surrogate pair. All of that is read. The functions below read values. They accept 3.0 as a whole
- * number and 1 as true, and return false for a value of any other type than the one asked for, so
- * that no such value is taken for 0.
+ * Python's json module wrote most of the files that are read here. It accepts more than jansson
+ * does: NaN and Infinity, integers of any length, a repeated key (the last one counts), and half of
+ * a surrogate pair. Fovea reads all of these. The functions below read values. They accept 3.0 as a
+ * whole number and 1 as true. They return false for a value of any type other than the requested
+ * one, so that no such value is mistaken for 0.
  *
- * The library and the program share this folder, which therefore depends on neither.
- */
+ * The library and the program share this folder, which therefore depends on neither. */
 #ifndef FOVEA_SRC_JSON_H
 #define FOVEA_SRC_JSON_H
 
@@ -31,30 +30,31 @@ enum fv_json_flags {
     FV_JSON_UNIQUE = 1, /* a key that occurs twice is an error, for formats that forbid it */
 };
 
-/* Parses `size` bytes of text, an object or a list. NULL: the text is not one, and *error says why.
- * A byte order mark is skipped. Release the value with json_decref. */
+/* Parses `size` bytes of text, which is an object or a list. Returns NULL if the text is neither,
+ * and *error says why. A byte order mark is skipped. Release the value with json_decref. */
 json_t *fv_json_parse(const char *text, size_t size, unsigned flags, fv_json_error *error);
 
-/* A finite number. */
+/* Reads a finite number. */
 bool fv_json_number(double *out, const json_t *value);
-/* A whole number of 64 bits: 3 and 3.0. */
+/* Reads a whole number of 64 bits, such as 3 or 3.0. */
 bool fv_json_whole(int64_t *out, const json_t *value);
-/* true, false, 1 and 0. */
+/* Reads true, false, 1 or 0. */
 bool fv_json_flag(bool *out, const json_t *value);
-/* Whether the value is NaN, Infinity or -Infinity. As a setting these mean no value, or no limit.
- */
+/* Returns whether the value is NaN, Infinity or -Infinity. In a setting, such a value means no
+ * value, or no limit. */
 bool fv_json_unbounded(const json_t *value);
 
-/* An identifier as a text that is the same for equal identifiers: 3, 3.0, "3" and "003" are equal,
- * "frame_3" is another. The text is stored in `shown` or belongs to the value. NULL: the value is a
- * boolean, a list, an object, null or NaN, which identify nothing. */
+/* Returns an identifier as a text that is the same for equal identifiers: 3, 3.0, "3" and "003" are
+ * equal, and "frame_3" differs from them. The text is stored in `shown` or belongs to the value.
+ * Returns NULL if the value is a boolean, a list, an object, null or NaN, which identify nothing.
+ */
 const char *fv_json_id(char shown[FV_JSON_ID], const json_t *value);
-/* Compares two such texts and returns what strcmp would. Numbers are compared by value and precede
- * all other texts. */
+/* Compares two texts that fv_json_id has returned, and returns what strcmp would. Numbers are
+ * compared by value and precede all other texts. */
 int fv_json_id_order(const char *a, const char *b);
 
-/* Describes a value in a message that refuses it: "\"12px\"", "null", "NaN", "a list"; NULL, an
- * absent member, is "missing". */
+/* Describes a value for a message that refuses it, for example as "\"12px\"", "null", "NaN" or "a
+ * list". For NULL, an absent member, the text is "missing". */
 const char *fv_json_show(char shown[FV_JSON_SHOWN], const json_t *value);
 
 #endif

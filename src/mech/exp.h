@@ -1,7 +1,7 @@
-/* exp.h: linear attention with phi(x) = e^x. Subtracting a number per
- * channel from k and adding it to q does not change the products; a factor per row of q does not
- * change o / z. So the maximum can be subtracted, to avoid overflow. Without normalisation there is
- * no such shift, and phi saturates at e^88. */
+/* exp.h: linear attention with phi(x) = e^x. Subtracting a number per channel from k and adding it
+ * to q does not change the products, and a factor per row of q does not change o / z. The maximum
+ * can therefore be subtracted to avoid overflow. Without normalisation no such shift is possible,
+ * and phi saturates at e^88. */
 #define FV_WANTS FV_WANT_SHIFT
 #define FV_STATS 1
 #define FV_STAT_MAX 1
@@ -25,7 +25,7 @@ FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
 }
 
 #ifdef FV_DERIVE
-/* The result does not depend on shift and maximum, so they have no gradient. */
+/* Returns the result does not depend on shift and maximum, so they have no gradient. */
 FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[1], fv_row r, const fv_v sum[2])
 {
     (void)query, (void)sum;

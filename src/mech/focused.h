@@ -1,8 +1,8 @@
 /* focused.h: focused linear attention: y = (relu(x) + 1e-6) / softplus(channel scale), phi(x) = y^3
- * |y| / |y^3|, which turns y towards its largest channels and leaves its norm. Norms run over the
- * channels of all heads, as the official code of FLatten takes them, before heads are split; the
- * largest channel is taken out first, because sixth powers overflow early. (arXiv 2308.00442)
- */
+ * |y| / |y^3|, which turns y towards its largest channels and keeps its norm. Norms are taken over
+ * the channels of all heads, as in the official code of FLatten, which computes them before it
+ * splits heads. Rows are divided by their largest channel first, because sixth powers overflow
+ * early. (arXiv 2308.00442) */
 #define FV_MODULE FV_MODULE_DWC
 #define FV_PARAMS 1 /* 1 / softplus(channel scale) */
 #define FV_STATS 3  /* M = max y, then its inverse; sum (y/M)^2; sum (y/M)^6, then root of both */
@@ -61,7 +61,8 @@ FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[1], fv_row r, const fv_v
     return fv_sel_lt0(fv_neg(x), fv_mul(r.param[0], fv_fma(whole, norms, own)), fv_set(0.f));
 }
 
-/* For x > 0. For other channels the 1e-6 contributes only 1e-12 of it, which is ignored. */
+/* The term for x > 0. For other channels, the 1e-6 contributes only 1e-12 of the gradient, which is
+ * ignored. */
 FV_FN fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
 {
     (void)i;

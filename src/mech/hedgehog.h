@@ -1,6 +1,6 @@
 /* hedgehog.h: linear attention with phi(x) = softmax of [x, -x] over the 2 d channels of a row. The
- * map that Hedgehog learns for each head, d x d, comes before it, as a product of the rows of q and
- * of k. (arXiv 2402.04347) */
+ * d x d map that Hedgehog learns for each head is applied before phi, as a product with the rows of
+ * q and k. (arXiv 2402.04347) */
 #define FV_BLOCKS 2
 #define FV_STATS 2 /* max |x|; the sum of e^(x - max) + e^(-x - max), then its inverse */
 #define FV_STATS_KEY 2

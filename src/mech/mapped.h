@@ -1,5 +1,5 @@
-/* mapped.h: features and their gradient for mechanisms that FV_MAP, the map of one channel, defines
- * completely. */
+/* mapped.h: features and their gradient for mechanisms that are completely defined by FV_MAP, the
+ * map of one channel. */
 FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
 {
     (void)query, (void)r;

@@ -30,7 +30,7 @@ FV_FN fv_v fv_identity(fv_v x)
 }
 
 #ifdef FV_DERIVE
-/* The derivative of map fv_<name>: fv_<name>_slope. */
+/* Returns the derivative of map fv_<name>: fv_<name>_slope. */
 FV_FN fv_v fv_elu1_slope(fv_v x)
 {
     return fv_exp_neg(fv_min(fv_set(0.f), x));
@@ -63,20 +63,22 @@ FV_FN fv_v fv_identity_slope(fv_v x)
     return fv_set(1.f);
 }
 
-/* d|x|/dx times the block of x's sign: `positive` for x > 0, -`negative` for x < 0, 0 for x = 0. */
+/* Returns d|x|/dx times the value of the block for x's sign: `positive` for x > 0, -`negative` for
+ * x < 0, 0 for x = 0. */
 FV_FN fv_v fv_polarised(fv_v x, fv_v positive, fv_v negative)
 {
     const fv_v zero = fv_set(0.f);
     return fv_sel_lt0(x, fv_neg(negative), fv_sel_lt0(fv_neg(x), positive, zero));
 }
 
-/* The same without the sign. */
+/* Returns `positive` for x > 0, `negative` for x < 0, and 0 for x = 0. */
 FV_FN fv_v fv_polarised_size(fv_v x, fv_v positive, fv_v negative)
 {
     return fv_sel_lt0(x, negative, fv_sel_lt0(fv_neg(x), positive, fv_set(0.f)));
 }
 
-/* ln max(x, FLT_MIN): finite for x = 0 too, where it is multiplied by a power of x that is 0. */
+/* Returns ln max(x, FLT_MIN), which is finite for x = 0 too, where it is multiplied by a power of x
+ * that is 0. */
 FV_FN fv_v fv_log_size(fv_v x)
 {
     return fv_log(fv_max(fv_set(0x1p-126f), x));

@@ -1,8 +1,8 @@
 /* mech.h: includes the header of the mechanism FV_MECHANISM, and makes the names of its kernels.
  * It uses the vector vocabulary if that was included before, else scalar.h.
  *
- * What the header of a mechanism defines, for query i, key j, feature block b and stream s, which
- * owns a slice of dv / FV_STREAMS value channels. Means are over the keys:
+ * The header of a mechanism defines the following equations, for query i, key j, feature block b
+ * and stream s, which owns a slice of dv / FV_STREAMS value channels. Means are over the keys:
  *
  *     S_b = mean_j phi_k_b(k_j)^T v_j         m_b = mean_j phi_k_b(k_j)
  *     o_s = sum_b phi_q_{b^s}(q_i) S_b        z_s = sum_b phi_q_{b^s}(q_i).m_b
@@ -15,33 +15,34 @@
  *   FV_WANTS      FV_WANT_* of wants.h; default 0
  *   FV_MODULE     FV_MODULE_* of wants.h; default 0
  *   FV_ALPHA      default of the operation's constant; default 0: the mechanism does not use it
- *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
+ *   FV_STATS      row statistics of a query, 0 (the default) to 3, computed in order before phi
  *   FV_STATS_KEY  row statistics of a key, the first ones of FV_STATS; default 0
  *   FV_STAT_MAX   bit i set: statistic i is a maximum over the channels, else a sum
- *   FV_STAT_WIDE  1: statistics are taken over the channels of all heads, 0: of the row's head
+ *   FV_STAT_WIDE  1: statistics are over the channels of all heads; 0: of the row's head
  *
  *   fv_v fv_param(int i, fv_v raw, fv_v alpha)
- *       makes r.param[i], which phi reads, of learned vector i; alpha is the operation's constant
+ *       makes r.param[i], which phi reads, from learned vector i; alpha is the operation's constant
  *   fv_v fv_stat(int i, int query, fv_v x, fv_row r)
  *       the term of statistic i, from the parameters and the statistics before it
  *   fv_row fv_stats_done(int query, fv_row r)
- *       turns the finished statistics into what phi reads; once per row
+ *       converts the complete statistics to the values that phi reads; called once per row
  *   void fv_phi(fv_v out[FV_BLOCKS], int query, fv_v x, fv_row r)
  *       the features of one channel. `query` is a compile-time constant, which is ignored if q and
  *       k share phi
  *   fv_v fv_phi_size(int query, fv_v x, fv_row r)
- *       POLARISED: the one of the two features that is not 0; >= 0
+ *       FV_POLARISED: the feature that is not 0 of the two; >= 0
  *   fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output
  *   fv_v fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
  *
- * A function is needed only if its count is not 0; fv_stats_done only with FV_STATS. With
- * FV_WANT_CENTRED S_b = mean_j phi(k_j)^T (v_j - vmean), and w is z over rotated features. With
- * FV_WANT_SHIFT r.shift of a key is the state's shift, of a query its negative, and statistic 0 of
- * a query is its row's maximum: eps comes multiplied by exp(-stat[0]).
+ * A function is needed only if its count is not 0, and fv_stats_done only with FV_STATS. With
+ * FV_WANT_CENTRED, S_b = mean_j phi(k_j)^T (v_j - vmean), and w is z over rotated features. With
+ * FV_WANT_SHIFT, r.shift of a key is the state's shift, and r.shift of a query is the negative of
+ * that shift. Statistic 0 of a query is then the maximum of its row, and eps is already multiplied
+ * by exp(-stat[0]).
  *
- * With FV_DERIVE defined a header also says how gradients pass through the functions above; df is
- * the gradient of a channel's features, `sum` are sums over the channels of a row, over all heads
- * with FV_STAT_WIDE:
+ * If FV_DERIVE is defined, a header also defines the gradients of the functions above. df is the
+ * gradient of a channel's features. `sum` holds sums over the channels of a row, or over those of
+ * all heads with FV_STAT_WIDE:
  *
  *   FV_SUMS, FV_SUMS_KEY   sums that the gradient of a query, of a key, needs; 0 (the default) to 2
  *   fv_v fv_sum_term(int i, int query, fv_v x, const fv_v df[FV_BLOCKS], fv_row r)
@@ -51,7 +52,7 @@
  *   fv_v fv_norm_mean_slope_z(fv_v z, fv_v w, fv_v eps)   CENTRED: d fv_norm_mean / dz
  *   fv_v fv_norm_mean_slope_w(fv_v z, fv_v eps)           CENTRED: d fv_norm_mean / dw
  *   fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
- *       what a channel of a row, with its gradient dx, adds to the gradient of r.param[i]
+ *       the term of a row's channel, with gradient dx, in the gradient of r.param[i]
  *   fv_v fv_param_slope(int i, fv_v raw, fv_v alpha)  d fv_param / d raw
  */
 #ifndef FOVEA_SRC_MECH_MECH_H
@@ -62,11 +63,11 @@
 #endif
 #include "mech/wants.h"
 
-/* A row's data, or a channel's, in addition to its value. */
+/* Data of a row or a channel that the functions of a mechanism get in addition to x. */
 typedef struct fv_row {
-    fv_v param[2]; /* of the channel */
-    fv_v stat[3];  /* of the row: broadcast */
-    fv_v shift;    /* of the channel */
+    fv_v param[2]; /* parameters of the channel */
+    fv_v stat[3];  /* statistics of the row, broadcast */
+    fv_v shift;    /* shift of the channel */
     float alpha;   /* the operation's constant; 0: FV_ALPHA */
 } fv_row;
 
@@ -123,7 +124,7 @@ typedef struct fv_row {
 
 #define FV_MECH_PASTE(op, mech, isa) op##_##mech##_##isa
 #define FV_MECH_PASTE_VALUES(op, mech, isa) FV_MECH_PASTE(op, mech, isa)
-/* op_<mechanism>_<isa> */
+/* Makes the name op_<mechanism>_<isa>. */
 #define FV_MECH_NAME(op, isa) FV_MECH_PASTE_VALUES(op, FV_MECHANISM, isa)
 
 #endif

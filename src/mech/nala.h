@@ -14,7 +14,7 @@ FV_FN void fv_phi(fv_v out[2], int query, fv_v x, fv_row r)
 }
 
 #ifdef FV_DERIVE
-#define FV_SUMS 2 /* of a query: u^p df, u^p ln(u) df with u = |q/n| */
+#define FV_SUMS 2 /* for a query: u^p df and u^p ln(u) df with u = |q/n| */
 
 FV_FN fv_v fv_sum_term(int i, int query, fv_v x, const fv_v df[2], fv_row r)
 {
@@ -23,7 +23,7 @@ FV_FN fv_v fv_sum_term(int i, int query, fv_v x, const fv_v df[2], fv_row r)
     return i == 0 ? term : fv_mul(term, fv_log_size(u));
 }
 
-/* The features depend on q directly, and through n on u = |q| / n and on p(n). */
+/* Returns the features depend on q directly, and through n on u = |q| / n and on p(n). */
 FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[2], fv_row r, const fv_v sum[2])
 {
     const fv_v own = fv_mul(fv_magnitude_slope(query, x, r), fv_polarised(x, df[0], df[1]));

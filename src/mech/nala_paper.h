@@ -12,10 +12,11 @@ FV_FN void fv_phi(fv_v out[2], int query, fv_v x, fv_row r)
 }
 
 #ifdef FV_DERIVE
-#define FV_SUMS 2 /* t dt with t = x/n; of a query also ln|t| d p */
+#define FV_SUMS 2 /* t dt with t = x/n; for a query also ln|t| dp */
 #define FV_SUMS_KEY 1
 
-/* Derivatives of the features by their size, and by t through the angle. */
+/* Derivatives of the features with respect to their size, and with respect to t through the angle.
+ */
 typedef struct fv_polar {
     fv_v size, t;
 } fv_polar;
@@ -29,7 +30,7 @@ FV_FN fv_polar fv_polar_grad(fv_v x, const fv_v df[2], fv_row r, fv_v size)
                       fv_mul(fv_mul(quarter, by_angle), fv_sub(fv_set(1.f), fv_mul(t, t)))};
 }
 
-/* dt. For a query, the size depends on |t| too. */
+/* Returns dt. The size of a query's features depends on |t| too. */
 FV_FN fv_v fv_direction_grad(int query, fv_v x, fv_polar d, fv_row r)
 {
     const fv_v slope = fv_mul(fv_magnitude_slope(query, x, r), d.size);

@@ -1,7 +1,7 @@
-/* norm_aware.h: what both forms of NaLa share: the query's norm n and power p = lambda (1/2 + tanh
- * n), and the keys' power lambda. lambda is the operation's constant, 3 in the official code.
- * Channels are divided by the largest first, because squares of tiny channels underflow and those
- * of huge ones overflow. */
+/* norm_aware.h: the parts that both variants of NaLa share: the query's norm n and power p = lambda
+ * (1/2 + tanh n), and the keys' power lambda. lambda is the operation's constant, 3 in the official
+ * code. Channels are divided by the largest first, because squares of tiny channels underflow and
+ * those of huge ones overflow. */
 #define FV_BLOCKS 2
 #define FV_ALPHA 3.f /* lambda */
 #define FV_MODULE (FV_MODULE_DWC | FV_MODULE_GATE | FV_MODULE_GLA)
@@ -26,7 +26,7 @@ FV_FN float fv_lambda(fv_row r)
     return r.alpha > 0.f ? r.alpha : FV_ALPHA;
 }
 
-/* 1/n is 0 for a row of zeros, or of denormals: its features are then 0. */
+/* For a row of zeros or denormals, 1/n is set to 0, so that its features are 0. */
 FV_FN fv_row fv_stats_done(int query, fv_row r)
 {
     (void)query;
@@ -38,7 +38,7 @@ FV_FN fv_row fv_stats_done(int query, fv_row r)
     return r;
 }
 
-/* |q/n|^p and |k|^lambda */
+/* Returns |q/n|^p or |k|^lambda. */
 FV_FN fv_v fv_magnitude(int query, fv_v x, fv_row r)
 {
     if (query)
@@ -46,11 +46,12 @@ FV_FN fv_v fv_magnitude(int query, fv_v x, fv_row r)
     const float lambda = fv_lambda(r);
     if (lambda < 3.f || lambda > 3.f)
         return fv_pow(fv_abs(x), fv_set(lambda));
-    return fv_mul(fv_abs(x), fv_mul(x, x)); /* without pow, which costs more than all the rest */
+    return fv_mul(fv_abs(x), fv_mul(x, x)); /* x^3 without pow, which would cost more than
+                                               everything else */
 }
 
 #ifdef FV_DERIVE
-/* d p / d n of the query's power, from p: lambda (1 - tanh^2 n). */
+/* Returns dp/dn of the query's power, computed from p: lambda (1 - tanh^2 n). */
 FV_FN fv_v fv_power_slope(fv_row r)
 {
     const float lambda = fv_lambda(r);
@@ -58,7 +59,7 @@ FV_FN fv_v fv_power_slope(fv_row r)
     return fv_sub(fv_set(lambda), fv_div(fv_mul(t, t), fv_set(lambda)));
 }
 
-/* The derivative of fv_magnitude by |q/n|, and by |k|. */
+/* Returns the derivative of fv_magnitude with respect to |q/n| or |k|. */
 FV_FN fv_v fv_magnitude_slope(int query, fv_v x, fv_row r)
 {
     const float lambda = fv_lambda(r);

@@ -1,6 +1,6 @@
 /* phi_sum.h: the sum phi.df for the gradients of q and k, for maps that divide the features of a
- * row by a statistic of all of them. For mechanisms with one block; fv_phi must be defined
- * before. */
+ * row by a statistic of all features. For mechanisms with one block; fv_phi must be defined before
+ * this header is included. */
 #define FV_SUMS 1
 #define FV_SUMS_KEY 1
 

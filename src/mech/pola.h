@@ -34,7 +34,7 @@ FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[2], fv_row r, const fv_v
     return fv_mul(fv_mul(slope, r.param[0]), fv_polarised(x, df[0], df[1]));
 }
 
-/* x dx = p y^p df, from which the gradients of the learned vectors follow. */
+/* x dx = p y^p df. The gradients of the learned vectors follow from this equation. */
 FV_FN fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
 {
     const fv_v part = fv_div(fv_mul(x, dx), r.param[i]);

@@ -1,8 +1,8 @@
-/* word.h: how a word of the vector vocabulary that is one expression is written:
+/* word.h: defines a function of the vector vocabulary that is one expression:
  *
  *     FV_WORD(type of the result, name, (parameters), expression)
  *
- * Included by what has defined FV_FN. */
+ * The file that includes this header must define FV_FN first. */
 #ifndef FOVEA_SRC_MECH_WORD_H
 #define FOVEA_SRC_MECH_WORD_H
 

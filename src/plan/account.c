@@ -9,8 +9,8 @@
 /* A weight as a step's kernel packs it. */
 typedef struct packed_use {
     const fv_weight *weight;
-    const char *format; /* NULL: its rows stay plain */
-    bool paired;        /* rows of values and gates */
+    const char *format; /* NULL: its rows are not packed */
+    bool paired;        /* rows of values and gates are packed in pairs */
 } packed_use;
 
 static packed_use use_of(const fovea_plan *p, const fv_plan_candidate *c, uint32_t step, uint32_t o)
@@ -28,9 +28,9 @@ static bool same_packed(const packed_use *a, const packed_use *b)
            fv_weight_same(a->weight, b->weight);
 }
 
-/* Whether an earlier step of the plan uses the same packed weight. Steps that share one are close
- * together (the norms before K and V and before Q), except in training, whose gradients use the
- * weights of the forward steps. */
+/* Returns whether an earlier step of the plan uses the same packed weight. Steps that share a
+ * packed weight are close together (the norms before K and V and before Q), except in training,
+ * whose gradients use the weights of the forward steps. */
 static bool counted_before(const fovea_plan *p, const fv_plan_candidate *c, uint32_t step,
                            uint32_t o)
 {
@@ -48,8 +48,8 @@ static bool counted_before(const fovea_plan *p, const fv_plan_candidate *c, uint
     return false;
 }
 
-/* Bytes of the copies of the caller's inputs and outputs, for every batch of frames in flight; 0 on
- * a device that uses the caller's memory. */
+/* Returns the bytes of the copies of the caller's inputs and outputs, for every batch of frames in
+ * flight, or 0 on a device that uses the caller's memory. */
 static uint64_t external(const fovea_plan *p)
 {
     uint64_t bytes = 0;
@@ -119,7 +119,7 @@ static void find_largest(const fovea_plan *p, fv_plan_candidate *c)
     }
 }
 
-/* Bytes of the plan's own arrays on the host. */
+/* Returns the bytes of the plan's own arrays in host memory. */
 static uint64_t lists(const fovea_plan *p, const fovea_plan_info *info)
 {
     const uint64_t step = sizeof(fv_step) + sizeof(fv_step_cut) + sizeof(fv_step_plan) +

@@ -1,4 +1,4 @@
-/* advice.c: looks up what wisdom has for the steps and sweeps of a plan. */
+/* advice.c: looks up the facts that wisdom contains about the steps and sweeps of a plan. */
 #include "plan/advice.h"
 
 #include <inttypes.h>
@@ -12,8 +12,8 @@
 #include "models/model.h"
 #include "plan/plan.h"
 
-/* Size buckets to look up, each half an octave of tokens wide; that of the problem itself comes
- * first. */
+/* Size buckets to look up, each half an octave of tokens wide; 0 is the bucket of the problem
+ * itself. */
 static const int buckets[] = {0, -1, 1};
 #define BUCKETS ((int)(sizeof buckets / sizeof *buckets))
 
@@ -46,7 +46,8 @@ bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *kno
     return fv_wisdom_skips(a->wisdom, a->device, subject, choice);
 }
 
-/* Look-up number `i`: the buckets of this device, then those of its device family. */
+/* Does look-up number `i`: first the buckets of this device, then those of its device family.
+ * Returns whether wisdom has a fact. */
 static bool ask(const fv_advice *a, const char *subject, int i, fv_answer *out)
 {
     if (i < BUCKETS)
@@ -77,8 +78,8 @@ const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int c
 
 /* ---- sweeps ---- */
 
-/* The key of a sweep has a hash of its steps' problems, because their list is too long for a
- * key. */
+/* Hashes a text. The key of a sweep contains a hash of its steps' problems, because their list is
+ * too long for a key. */
 static uint64_t hash(uint64_t h, const char *text)
 {
     return fv_hash(h, text, strlen(text) + 1);
@@ -123,7 +124,7 @@ const char *fv_advice_sweep(const fv_advice *a, const fv_graph *g, const struct 
 /* The beginning of a plan's key: its model and patch size. */
 #define SHAPE "%s width %u depth %u heads %u patch %u"
 
-/* The attention of all blocks. */
+/* Writes the attention that all blocks have. */
 static void name_attention(char first[64], const fv_emit_options *o)
 {
     char name[64];
@@ -172,16 +173,16 @@ void fv_advice_products_key(char out[FV_WISDOM_SUBJECT], const fovea_model *mode
              o->width, o->height);
 }
 
-/* The search for the fact whose frame size is nearest to that of `subject`. */
+/* The state of a search for the fact whose frame size is nearest to that of `subject`. */
 struct nearest {
     const char *device, *subject;
-    size_t like; /* characters of the subject before the size */
+    size_t like; /* number of characters of the subject before the size */
     double pixels, away;
     fv_product_choice *out;
     bool found;
 };
 
-/* Pixels of the frame size "WxH" at the end of a subject. */
+/* Returns the number of pixels of the frame size "WxH" at the end of a subject. */
 static double pixels(const char *size)
 {
     char *end;
@@ -212,8 +213,8 @@ static fovea_status look_for_any(void *found, const fv_fact *f)
     return FOVEA_OK;
 }
 
-/* A choice that was tuned at another size is used too: the error of the products hardly depends on
- * the size, though their speed does. */
+/* Also uses a choice that was tuned at another size: the error of the products hardly depends on
+ * the size, although their speed does. */
 const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
                                const fv_emit_options *o, fv_product_choice *out)
 {
@@ -222,7 +223,7 @@ const char *fv_advice_products(const fv_advice *a, const fovea_model *model,
     bool any = false;
     if (a->wisdom)
         fv_wisdom_each(a->wisdom, look_for_any, &any);
-    if (!any) /* so that the weights are not read for their fingerprint */
+    if (!any) /* returns here so that the weights are not read to compute their fingerprint */
         return NULL;
     fv_advice_products_key(subject, model, o);
     if (fv_wisdom_find(a->wisdom, FV_FACT_PRODUCTS, a->device, subject, &answer) &&

@@ -24,17 +24,19 @@
 
 struct tenant {
     uint64_t size, offset;
-    uint64_t frame_stride; /* from one frame of a batch to the next; 0: frames share the place */
-    uint32_t first, last;  /* steps, inclusive */
+    uint64_t frame_stride; /* stride between the frames of a batch in bytes; 0: frames share the
+                              memory */
+    uint32_t first, last;  /* first and last step, inclusive */
     uint32_t region;
-    uint32_t sweep;        /* LOCAL: blocks of different sweeps overlap freely */
-    fv_value_place *place; /* of a value, and of those that reuse it (in_place.c); or NULL and: */
-    fv_ref *ref;           /* what else gets it */
+    uint32_t sweep;        /* LOCAL: the sweep; blocks of different sweeps may overlap */
+    fv_value_place *place; /* place of a value, and of the values that reuse it (in_place.c); or
+                              NULL */
+    fv_ref *ref;           /* reference to set if `place` is NULL */
 };
 
-/* Whether values live for the whole sweep. In a streamed sweep they must, because workers run
- * different steps at the same time. A sweep that could be banded but runs step by step has values
- * too large for that. */
+/* Returns whether values live for the whole sweep. In a streamed sweep they must, because workers
+ * run different steps at the same time. In a sweep that could be banded but runs step by step, the
+ * values are too large for that. */
 static bool lives_whole_sweeps(const fv_plan_sweep *w)
 {
     return w->streamed || !w->bands;
@@ -47,8 +49,8 @@ static uint32_t last_step(const fv_plan_candidate *c, const fv_value_life *l)
 }
 
 /* Gives every frame of a batch its own copy of the value, one after the other, so that no frame
- * overwrites what another has yet to read. Frames share LOCAL: a worker ends a unit of one frame
- * before it begins the next. Plans with KEPT values have no batches. */
+ * overwrites data that another frame has yet to read. Frames share LOCAL, because a worker ends a
+ * unit of one frame before it begins the next. Plans with KEPT values have no batches. */
 static void repeat(const fovea_plan *p, struct tenant *t, uint64_t rows, const fv_value *v)
 {
     t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
@@ -90,8 +92,8 @@ static void admit(const fovea_plan *p, const fv_plan_candidate *c, struct tenant
             t->last = w->first + w->count - 1;
         }
     } else {
-        /* Large values of a sweep that could be banded share memory with those that cross
-         * sweeps. */
+        /* In a sweep that could be banded, large values share memory with values that cross sweeps.
+         */
         t->region = w->bands ? FV_REGION_RESIDUAL : FV_REGION_CHUNKS;
     }
     if (t->region != LOCAL && t->region != FV_REGION_CHUNKS) {
@@ -108,7 +110,7 @@ static void admit(const fovea_plan *p, const fv_plan_candidate *c, struct tenant
     repeat(p, t, rows, v);
 }
 
-/* Adds the memory for the saved borders of a value that another replaces. */
+/* Adds the memory for the saved borders of a value that another value overwrites. */
 static void admit_border(const fovea_plan *p, const fv_plan_candidate *c, struct tenant *t,
                          uint32_t id)
 {
@@ -129,7 +131,7 @@ static int by_size(const void *a, const void *b)
         return x->size < y->size ? 1 : -1;
     if (x->first != y->first)
         return x->first < y->first ? -1 : 1;
-    /* In the order of values, so that plans with the same states place them identically. */
+    /* Keeps the order of values, so that plans with the same states place them identically. */
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
@@ -140,8 +142,8 @@ static bool alive_together(const struct tenant *a, const struct tenant *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset at which tenant n overlaps none of the tenants 0..n-1 that are alive at the
- * same time, and does not cross a bank boundary. */
+/* Returns the lowest offset at which tenant n does not cross a bank boundary and overlaps none of
+ * the tenants 0..n-1 that are alive at the same time. */
 static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
 {
     uint64_t offset = 0;
@@ -160,8 +162,8 @@ static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
     return offset;
 }
 
-/* Lists the values that need a place, and records in c->oversize the largest that no bank can hold.
- */
+/* Lists the values that need a place. If values are too large for any bank, records the largest of
+ * them in c->oversize. */
 static uint32_t list_tenants(const fovea_plan *p, fv_plan_candidate *c, struct tenant *tenant,
                              uint64_t bank)
 {
@@ -188,7 +190,7 @@ static uint32_t list_tenants(const fovea_plan *p, fv_plan_candidate *c, struct t
     return n;
 }
 
-/* Whether the value is in the workers' blocks, one of which each worker has. */
+/* Returns whether the value is in the workers' blocks, of which each worker has one. */
 static bool in_block(const fovea_plan *p, const struct tenant *t)
 {
     return t->region == LOCAL && !p->limits.throughput;
@@ -266,7 +268,7 @@ static uint64_t residual_end(const struct tenant *t, uint32_t n)
 
 static fovea_status place_all(const fovea_plan *p, fv_plan_candidate *c, struct tenant *tenant)
 {
-    /* Sums of offset and size must not overflow 64 bits. */
+    /* This limit keeps sums of offset and size within 64 bits. */
     const uint64_t most = UINT64_MAX / 4;
     const uint64_t bank = (p->limits.largest < most ? p->limits.largest : most) / ALIGN * ALIGN;
     c->oversize = FV_NO_VALUE;

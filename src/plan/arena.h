@@ -4,15 +4,16 @@
 
 #include "device/backend.h"
 
-/* Regions of device memory. Each is one buffer, or several where the device limits their size. */
+/* Regions of device memory. Each region is one buffer, or several if the device limits the size of
+ * buffers. */
 enum fv_region {
     FV_REGION_RESIDUAL,
     FV_REGION_STATES,
     FV_REGION_KEPT,
     FV_REGION_CHUNKS,
     FV_REGION_STAGING,
-    /* only on throughput devices, which have one worker: here its block is a region like the
-     * others */
+    /* LOCAL is a region only on throughput devices, which have one worker; its block is then like
+     * the other regions */
     FV_REGION_LOCAL,
     FV_REGION_SCRATCH,
     FV_REGIONS

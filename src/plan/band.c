@@ -23,21 +23,22 @@
 #include "plan/halo.h"
 #include "plan/plan.h"
 
-/* Steps of a sweep, at most. */
+/* maximum number of steps of a sweep */
 #define MOST_STEPS 64
 
-/* Maximum share of the work that may be done twice. Measured where bands are chosen: they cost one
- * or two percent of a frame's time, as the caches give back part of the repeated work. */
+/* Maximum share of the work that may be repeated. In sweeps where bands are chosen, they cost one
+ * or two percent of a frame's measured time, because better use of the caches compensates for part
+ * of the repeated work. */
 #define MOST_REPEATED 0.12
 
-/* Minimum bytes of the largest value inside. Smaller values stay in the caches of larger devices,
- * and are a small part of the memory, so chunks or row tiles suit them better. */
+/* Minimum bytes of the largest value inside a banded sweep. Smaller values stay in the caches of
+ * larger devices and are a small part of the memory, so chunks or row tiles suit them better. */
 #define LARGE (8u << 20)
 
 typedef struct band {
     const fv_cut *c;
     uint32_t first, end;
-    fv_rows row[MOST_STEPS]; /* rows that each step computes; first >= end: no rows yet */
+    fv_rows row[MOST_STEPS]; /* rows that each step computes; first >= end: no rows so far */
 } band;
 
 /* ---- steps ---- */
@@ -47,8 +48,8 @@ static fv_id written(const fv_step *s)
     return s->use[s->out].view.id;
 }
 
-/* Whether a row of the step's result depends only on rows of its operands, not on how the rows are
- * split over calls. */
+/* Returns whether a row of the step's result depends only on rows of its operands, and not on how
+ * the rows are split over calls. */
 static bool can_be_banded(const fv_step *s)
 {
     const fv_op *op = fv_op_table[s->prob.op];
@@ -57,14 +58,16 @@ static bool can_be_banded(const fv_step *s)
            op->cols != FV_COLS_HEAD && s->align <= 1;
 }
 
-/* Tokens in a line of the grid that a step writes; 0: its rows are not known to be a grid. */
+/* Returns the number of tokens in a line of the grid that a step writes, or 0 if its rows may not
+ * be a grid. */
 static uint32_t line_of(const fv_step *s)
 {
     const fv_op *op = fv_op_table[s->prob.op];
     return op->line ? op->line(&s->prob, s->u) : 0;
 }
 
-/* Rows of operand o that step s reads to compute the rows r; false: it reads all of them. */
+/* Computes which rows of operand o step s reads to compute the rows r. Returns false if it reads
+ * all rows. */
 static bool rows_read(fv_rows *out, const fv_step *s, uint32_t o, fv_rows r)
 {
     const fv_op *op = fv_op_table[s->prob.op];
@@ -83,7 +86,7 @@ static bool rows_read(fv_rows *out, const fv_step *s, uint32_t o, fv_rows r)
 
 /* ---- one band ---- */
 
-/* The last step before `step` that writes a value; -1: no step of the sweep does. */
+/* Returns the last step before `step` that writes a value, or -1 if no step of the sweep does. */
 static int64_t writer(const band *k, uint32_t step, fv_id id)
 {
     for (int64_t j = (int64_t)step - 1; j >= k->first; j--)
@@ -110,8 +113,8 @@ static void add_rows(fv_rows *to, fv_rows r)
     to->end = to->end > r.end ? to->end : r.end;
 }
 
-/* Adds the rows that step i reads to those that earlier steps must compute. False: the sweep cannot
- * be banded. */
+/* Adds the rows that step i reads to those that earlier steps must compute. Returns false if the
+ * sweep cannot be banded. */
 static bool trace_back(band *k, uint32_t i)
 {
     const fv_step *s = &k->c->graph->step[i];
@@ -133,8 +136,8 @@ static bool trace_back(band *k, uint32_t i)
     return true;
 }
 
-/* Whether all steps that write a value compute the same rows of it, so that every row of the band
- * is changed in place once it is complete. */
+/* Returns whether all steps that write a value compute the same rows of it. Then every row of the
+ * band is complete before another step changes it in place. */
 static bool writers_agree(const band *k)
 {
     for (uint32_t i = k->first; i < k->end; i++) {
@@ -147,8 +150,8 @@ static bool writers_agree(const band *k)
     return true;
 }
 
-/* Finds the rows of all steps that the rows r of the last step need; false: the steps cannot be a
- * banded sweep. */
+/* Finds the rows of all steps that are needed for the rows r of the last step. Returns false if the
+ * steps cannot be a banded sweep. */
 static bool find_rows(band *k, fv_rows r)
 {
     memset(k->row, 0, sizeof k->row);
@@ -163,7 +166,7 @@ static bool find_rows(band *k, fv_rows r)
     return writers_agree(k);
 }
 
-/* Tokens in a line of the last step's grid; 1: not known. */
+/* Returns the number of tokens in a line of the last step's grid, or 1 if it is not known. */
 static uint32_t last_width(const fv_cut *c, uint32_t first, uint32_t end)
 {
     const uint32_t rows = c->graph->step[end - 1].prob.dim[FV_DIM_ROWS];
@@ -175,7 +178,7 @@ static uint32_t last_width(const fv_cut *c, uint32_t first, uint32_t end)
     return 1;
 }
 
-/* The rows of the last step that are band i of n: whole lines. */
+/* Returns the rows of the last step that form band i of n, in whole lines. */
 static fv_rows part(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i, uint32_t n)
 {
     const uint32_t rows = c->graph->step[end - 1].prob.dim[FV_DIM_ROWS];
@@ -186,17 +189,18 @@ static fv_rows part(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i, u
 
 /* ---- the choice ---- */
 
-/* Whether the step writes a value that is used outside the sweep: bands must not both write a row
- * of it. */
+/* Returns whether the step writes a value that is used outside the sweep. No row of such a value
+ * may be written by two bands. */
 static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     return !c->graph->step[i].dead && !fv_halo_inside(c, first, end, written(&c->graph->step[i]));
 }
 
-/* What n bands cost. */
+/* The cost of running a sweep in n bands. */
 typedef struct cost {
     double work;              /* relative to computing all rows once; 0: cannot be a banded sweep */
-    uint32_t row[MOST_STEPS]; /* rows of each step's result that a worker's buffer holds */
+    uint32_t row[MOST_STEPS]; /* number of rows of each step's result that a worker's buffer
+                                 holds */
 } cost;
 
 static cost cost_of(const fv_cut *c, uint32_t first, uint32_t end, uint32_t n)
@@ -225,9 +229,9 @@ static cost cost_of(const fv_cut *c, uint32_t first, uint32_t end, uint32_t n)
     return all;
 }
 
-/* The largest number of bands whose repeated work is within MOST_REPEATED; 0: bands are not
- * possible. It does not depend on the number of threads, because the choice of a sweep's steps must
- * not. */
+/* Returns the largest number of bands whose repeated work is within MOST_REPEATED, or 0 if bands
+ * are not possible. The result does not depend on the number of threads, because the choice of a
+ * sweep's steps must not depend on it. */
 static uint32_t count(cost *out, const fv_cut *c, uint32_t first, uint32_t end)
 {
     static const uint32_t counts[] = {4, 6, 8, 12, 16, 24, 32};
@@ -248,7 +252,7 @@ static uint64_t bytes_of(const fv_value *v)
     return fv_size_mul(v->need, fv_value_stride(v));
 }
 
-/* Bytes, with all rows, of the largest value that only these steps use. */
+/* Returns the bytes of the largest value that only these steps use, with all of its rows. */
 static uint64_t largest_inside(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t most = 0;
@@ -260,8 +264,8 @@ static uint64_t largest_inside(const fv_cut *c, uint32_t first, uint32_t end)
     return most;
 }
 
-/* Bytes of the values inside the sweep that are alive at the same time, at most. The result of step
- * i has rows[i - first] rows. */
+/* Returns the maximum bytes of the values inside the sweep that are alive at the same time. The
+ * result of step i has rows[i - first] rows. */
 static uint64_t bytes_inside(const fv_cut *c, uint32_t first, uint32_t end, const uint32_t *rows)
 {
     uint64_t most = 0;
@@ -280,7 +284,7 @@ static uint64_t bytes_inside(const fv_cut *c, uint32_t first, uint32_t end, cons
     return most;
 }
 
-/* Bytes of the values outside the sweep that are alive in steps [first, end). */
+/* Returns the bytes of the values outside the sweep that are alive in steps [first, end). */
 static uint64_t bytes_outside(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t bytes = 0;
@@ -294,7 +298,7 @@ static uint64_t bytes_outside(const fv_cut *c, uint32_t first, uint32_t end)
     return bytes;
 }
 
-/* Bytes of all values that are alive at one step, each with all rows. */
+/* Returns the bytes of all values that are alive at one step, with all of their rows. */
 static uint64_t bytes_at(const fv_cut *c, uint32_t step)
 {
     uint64_t bytes = 0;
@@ -307,8 +311,8 @@ static uint64_t bytes_at(const fv_cut *c, uint32_t step)
     return bytes;
 }
 
-/* Whether a step inside reads a whole grid, for instance at another resolution, which chunks and
- * row tiles do not allow. */
+/* Returns whether a step inside the sweep reads a whole grid, for instance at another resolution,
+ * which chunks and row tiles do not allow. */
 static bool needs_bands(const fv_cut *c, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++)
@@ -319,8 +323,8 @@ static bool needs_bands(const fv_cut *c, uint32_t first, uint32_t end)
     return false;
 }
 
-/* Bytes alive if steps [first, end) are a sweep of chunks or row tiles, or at the step after them,
- * whichever is more. */
+/* Returns the bytes that are alive if steps [first, end) are a sweep of chunks or row tiles, or at
+ * the step after them, whichever is more. */
 static uint64_t bytes_tiled(const fv_cut *c, uint32_t first, uint32_t end)
 {
     uint64_t bytes = bytes_outside(c, first, end);
@@ -331,14 +335,17 @@ static uint64_t bytes_tiled(const fv_cut *c, uint32_t first, uint32_t end)
     return bytes > next ? bytes : next;
 }
 
-/* As fv_band_end; *least gets the bytes alive in the sweep or at the step after it, whichever is
- * more. */
+/* Does the same as fv_band_end. Sets *least to the bytes that are alive in the sweep or at the step
+ * after it, whichever is more. */
 static uint32_t best_end(const fv_cut *c, uint32_t first, uint32_t threads, uint32_t *bands,
                          uint64_t *least)
 {
-    enum { WORKERS = 2 }; /* number assumed to compare memory: a small board's */
+    enum {
+        WORKERS = 2
+    }; /* number of workers that is assumed when memory is compared: that of a
+          small board */
     uint32_t best = first;
-    uint64_t whole = 0; /* at any step, without bands */
+    uint64_t whole = 0; /* maximum bytes at any step, without bands */
     *least = UINT64_MAX;
     for (uint32_t end = first + 1; end <= c->graph->steps && end - first <= MOST_STEPS; end++) {
         const fv_step *s = &c->graph->step[end - 1];

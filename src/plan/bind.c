@@ -1,4 +1,4 @@
-/* bind.c: has the backend bind every step to its kernel, weights and memory, and opens the plan's
+/* bind.c: makes the backend bind every step to its kernel, weights and memory, and opens the plan's
  * queue. */
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "plan/plan.h"
 #include "weights/packed.h"
 
-/* The rows of a value in each band of a banded sweep. All steps that write the value agree on
- * them. */
+/* Returns the rows of a value in each band of a banded sweep. All steps that write the value
+ * compute the same rows. */
 static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id id)
 {
     uint32_t i = 0;
@@ -17,7 +17,7 @@ static const fv_rows *band_of(const fovea_plan *p, const fv_plan_sweep *w, fv_id
     return w->band + (size_t)i * w->bands;
 }
 
-/* The place, for frame `frame` of a batch, of the value that frame 0 has at `r`. */
+/* Returns the place in frame `frame` of a batch of the value that is at `r` in frame 0. */
 static fv_ref ref_of_frame(const fovea_plan *p, fv_ref r, uint32_t frame)
 {
     r.slot += frame * p->graph.slots;
@@ -110,8 +110,8 @@ static fovea_status open_queue(fovea_plan *p)
     return status;
 }
 
-/* Binds a step. If the device refuses its kernel, only notes this, so that binding goes on and
- * finds all refusals in one pass: planning again costs more than binding. */
+/* Binds a step. If the device refuses its kernel, only records this, so that one pass finds all
+ * refusals: planning again costs more than binding. */
 static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, uint32_t frame)
 {
     fv_launch l;
@@ -132,7 +132,7 @@ static fovea_status bind_other_frames(fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* Has the backend compile the programs of all steps' kernels at once. */
+/* Makes the backend compile the programs of all steps' kernels at once. */
 static fovea_status compile(const fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;

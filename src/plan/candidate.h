@@ -1,6 +1,6 @@
 /* candidate.h: one way in which the sweeps of a plan could run: their schedules, a kernel for every
- * step and a place for every value. fit.c makes candidates from the same cut, compares them, and
- * commits the best one to the plan. Making a candidate does not change the plan. */
+ * step and a place for every value. fit.c makes several candidates from the same cut, compares
+ * them, and commits the best one to the plan. Making a candidate does not change the plan. */
 #ifndef FOVEA_SRC_PLAN_CANDIDATE_H
 #define FOVEA_SRC_PLAN_CANDIDATE_H
 
@@ -12,49 +12,49 @@
 /* How a step of a stepwise sweep is split over the workers. */
 typedef struct fv_step_tiles {
     uint32_t rows, cols; /* of a tile */
-    uint32_t all_cols;   /* of the step, in units of its op: columns, heads, or 1 */
+    uint32_t all_cols;   /* columns of the step, in units of its op: columns, heads, or 1 */
 } fv_step_tiles;
 
-/* What the candidate has chosen for a step. */
+/* The candidate's choices for a step. */
 typedef struct fv_step_plan {
     const fv_kernel *kernel;
     fv_knobs knobs;
-    const char *source; /* who chose the kernel */
+    const char *source; /* origin of the choice of the kernel */
     double flops, seconds;
     fv_step_tiles tiles;
-    uint32_t groups; /* number of partials that the step reads or writes; 0: it has none */
+    uint32_t groups; /* number of partials that the step reads or writes; 0: none */
 } fv_step_plan;
 
-/* Where a value is. */
+/* The place of a value in memory. */
 typedef struct fv_value_place {
-    uint32_t groups;      /* PARTIAL: how many there are */
+    uint32_t groups;      /* PARTIAL: number of partials */
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
     bool persistent;      /* rows are kept from one row tile to the next */
-    bool reuses;          /* it replaces another value */
-    fv_id reused_by;      /* the value that replaces this one, row by row, in its last sweep; or
-                             none */
-    uint32_t saved_rows;  /* rows at each end of a unit of that sweep that are saved before it
-                             begins */
-    fv_ref saved;         /* where they are saved: head and tail of each unit */
+    bool reuses;          /* overwrites another value */
+    fv_id reused_by;      /* the value that overwrites this one, row by row, in its last sweep;
+                             or FV_NO_VALUE */
+    uint32_t saved_rows;  /* number of rows at each end of a unit of that sweep that are saved
+                             before the sweep begins */
+    fv_ref saved;         /* place of the saved rows: head and tail of each unit */
     fv_ref ref;
 } fv_value_place;
 
 typedef struct fv_plan_candidate {
     fv_step_plan *step;    /* parallel to the graph's steps */
-    fv_value_place *place; /* and to its values */
-    fv_plan_sweep *sweep;  /* those of the cut, scheduled */
+    fv_value_place *place; /* parallel to the graph's values */
+    fv_plan_sweep *sweep;  /* the sweeps of the cut, with their schedules */
     fv_bank *bank;         /* banks of region r: first_bank[r] to first_bank[r + 1] */
     uint32_t first_bank[FV_REGIONS + 1];
     uint64_t region_size[FV_REGIONS];
-    fv_id oversize; /* a value that is larger than the device's largest buffer; or none */
+    fv_id oversize; /* a value that is larger than the device's largest buffer; or FV_NO_VALUE */
     uint64_t oversize_bytes;
     uint64_t blocks;        /* bytes of region RESIDUAL that only the workers' blocks need */
     uint64_t scratch;       /* bytes per worker */
-    uint64_t weights_there; /* bytes of its packed weights that are on the device already */
-    fovea_plan_info info;   /* the plan's info, with the figures of this candidate */
+    uint64_t weights_there; /* bytes of the plan's packed weights that are already on the device */
+    fovea_plan_info info;   /* the plan's info, with the numbers of this candidate */
 } fv_plan_candidate;
 
-/* The problem of step i, with the number of partials that the schedule has. */
+/* Returns the problem of step i with the candidate's number of partials. */
 static inline fv_problem fv_candidate_problem(const fv_plan_candidate *c, const fv_step *s,
                                               uint32_t i)
 {

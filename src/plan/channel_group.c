@@ -1,4 +1,4 @@
-/* channel_group.c: finds channels whose scale no other step depends on. */
+/* channel_group.c: finds channels that can be scaled without an effect on any other step. */
 #include "plan/channel_group.h"
 #include "ops/contracts/grid.h"
 #include "ops/contracts/linear_attention.h"
@@ -28,8 +28,7 @@ static const uint16_t passes[FV_OP_COUNT] = {
 
 static uint32_t passing(const fv_step *s)
 {
-    const bool packed = s->prob.acc == FV_I32; /* packed by KEYS_I8: keys and values are one
-                                                  operand */
+    const bool packed = s->prob.acc == FV_I32; /* KEYS_I8 packs keys and values into one operand */
     switch (s->prob.op) {
     case FV_OP_SOFTMAX:
         return passes[s->prob.op] | (packed ? 1u << FV_SOFTMAX_K : 0);
@@ -40,7 +39,8 @@ static uint32_t passing(const fv_step *s)
     }
 }
 
-/* Whether a number's position in the value does not tell its channel: states, and packed values. */
+/* Returns whether an element's position in the value does not determine its channel, as in states
+ * and packed values. */
 static bool is_whole(const fv_value *v)
 {
     return v->kind == FV_VALUE_PARTIAL || v->kind == FV_VALUE_STATE || v->type == FV_U8;
@@ -77,7 +77,7 @@ static bool add_step(struct fv_group_steps *s, uint32_t step, uint32_t row)
     return true;
 }
 
-/* Channels whose distance is a multiple of `period` must have the same scale. */
+/* Requires that channels whose distance is a multiple of `period` have the same scale. */
 static bool add_period(fv_channel_group *g, uint32_t period)
 {
     uint32_t a = g->period, b = period;
@@ -90,9 +90,9 @@ static bool add_period(fv_channel_group *g, uint32_t period)
     return period != 0;
 }
 
-/* Adds a product whose weight's rows make the channels. False: it adds a residual, or a nonlinear
- * activation changes the channels. ReLU commutes with positive scales; SwiGLU is linear in its
- * values. */
+/* Adds a product whose weight's rows produce the channels. Returns false if the product adds a
+ * residual, or if a nonlinear activation changes the channels. ReLU commutes with positive scales,
+ * and SwiGLU is linear in its values. */
 static bool add_maker(fv_channel_group *g, const fv_step *s, uint32_t step, fv_view v)
 {
     const fv_view out = s->use[FV_GEMM_OUT].view;
@@ -118,8 +118,8 @@ static bool pass(fv_channel_group *g, const fv_graph *graph, const fv_step *s, u
     return true;
 }
 
-/* Adds step `step`, whose operand o is some or all of these channels, to the group. False: its op
- * does not allow a group. */
+/* Adds to the group step `step`, whose operand o is some or all of these channels. Returns false if
+ * its op does not allow a group. */
 static bool touch(fv_channel_group *g, const fv_graph *graph, uint32_t step, uint32_t o, fv_view v)
 {
     const fv_step *s = &graph->step[step];
@@ -143,7 +143,7 @@ static bool touch(fv_channel_group *g, const fv_graph *graph, uint32_t step, uin
     }
 }
 
-/* Whether operand o of the step has any of the channels v. */
+/* Returns whether operand o of the step has any of the channels v. */
 static bool overlaps(const fv_channel_group *g, const fv_graph *graph, const fv_step *s, uint32_t o,
                      fv_view v)
 {
@@ -152,7 +152,8 @@ static bool overlaps(const fv_channel_group *g, const fv_graph *graph, const fv_
                                          (begin < (uint64_t)v.col + g->channels && v.col < end));
 }
 
-/* A norm that overwrites all it reads: before it, v has other channels than the group's. */
+/* Returns whether the step is a norm that overwrites its whole input. Before such a norm, v has
+ * other channels than those of the group. */
 static bool is_in_place(const fv_channel_group *g, const fv_graph *graph, const fv_step *s,
                         fv_view v)
 {
@@ -164,7 +165,7 @@ static bool is_in_place(const fv_channel_group *g, const fv_graph *graph, const 
            s->prob.dim[FV_ROW_C] == g->channels && s->prob.dim[FV_DIM_ROWS] >= rows;
 }
 
-/* The first step at which v has the group's channels. */
+/* Returns the first step at which v has the group's channels. */
 static uint32_t first_step(const fv_channel_group *g, const fv_graph *graph, fv_view v)
 {
     uint32_t i = graph->steps;

@@ -1,4 +1,4 @@
-/* choose.c: a kernel for every step. */
+/* choose.c: chooses a kernel for every step. */
 #include "plan/plan.h"
 
 static bool refused(const void *plan, const fv_kernel *k, const fv_knobs *knobs,
@@ -14,8 +14,9 @@ static bool skips(const void *plan, const fv_kernel *k, const fv_knobs *knobs,
     return fv_advice_skips(&p->advice, k, knobs, prob) || refused(p, k, knobs, prob);
 }
 
-/* The kernel that wisdom names, else that of the lowest cost. A kernel is the last choice if it
- * crashed a program while it was tuned, or did not build for an earlier plan. */
+/* Chooses the kernel that wisdom names, or else the kernel of the lowest cost. A kernel that
+ * crashed a program while it was tuned, or did not build for an earlier plan, is only used if there
+ * is no other. */
 static void choose_kernel(const fovea_plan *p, fv_step_plan *sp, const fv_problem *prob,
                           const fv_kernel *list, int count, uint32_t features)
 {

@@ -8,8 +8,8 @@ bool fv_reads_finished(const fv_use *u)
     return u->view.id >= 0 && (u->kind == FV_KIND_WHOLE || u->kind == FV_KIND_STATE);
 }
 
-/* Bytes per row of the values that are written before `cut` and read after it. A value that is read
- * much later crosses every cut up to its last reader. */
+/* Returns the bytes per row of the values that are written before `cut` and read after it. A value
+ * that is read much later crosses every cut up to its last reader. */
 static uint64_t crossing(const fv_cut *c, uint32_t cut)
 {
     uint64_t bytes = 0;

@@ -8,7 +8,7 @@
 #include "plan/halo.h"
 #include "plan/plan.h"
 
-/* True if the step needs a sweep of its own, with a barrier before and after it. */
+/* Returns whether the step needs a sweep of its own, with a barrier before and after it. */
 static bool alone(const fv_step *s)
 {
     return fv_step_span(s) == FV_SPAN_ALL || fv_step_span(s) == FV_SPAN_SCAN;
@@ -40,8 +40,8 @@ static uint32_t close_sweep(fv_cut *c, uint32_t first, uint32_t end)
     return end;
 }
 
-/* Makes the best banded sweep that begins with step `first`, if there is one. *end: where it ends;
- * `first` if there is no such sweep. */
+/* Makes the best banded sweep that begins with step `first`, if there is one. Sets *end to where
+ * the sweep ends, or to `first` if there is no such sweep. */
 static fovea_status close_banded(fv_cut *c, const fv_cut_request *r, uint32_t first, uint32_t *end)
 {
     uint32_t bands = 0;
@@ -59,7 +59,8 @@ static fovea_status close_banded(fv_cut *c, const fv_cut_request *r, uint32_t fi
     return FOVEA_OK;
 }
 
-/* Whether step i cannot be in the sweep that begins with step `first`; *cut: where to cut then. */
+/* Returns whether step i cannot be in the sweep that begins with step `first`. If it cannot, sets
+ * *cut to where to cut. */
 static bool must_cut(const fv_cut *c, uint32_t first, uint32_t i, uint32_t *cut)
 {
     const fv_step *s = &c->graph->step[i];
@@ -86,7 +87,7 @@ static bool must_cut(const fv_cut *c, uint32_t first, uint32_t i, uint32_t *cut)
     return true;
 }
 
-/* Where a sweep of chunks or row tiles that begins with step `first` ends at the latest. */
+/* Returns the last possible end of a sweep of chunks or row tiles that begins with step `first`. */
 static uint32_t next_cut(const fv_cut *c, const fv_cut_request *r, uint32_t first)
 {
     for (uint32_t i = first + 1; i < c->graph->steps; i++) {
@@ -97,7 +98,7 @@ static uint32_t next_cut(const fv_cut *c, const fv_cut_request *r, uint32_t firs
     return c->graph->steps;
 }
 
-/* First and last step that uses each value. */
+/* Finds the first and the last step that use each value. */
 static void find_lives(fv_cut *c)
 {
     for (uint32_t i = 0; i < c->graph->values; i++)

@@ -1,7 +1,7 @@
 /* equalise_channels.c: scales the channels that products of int8 read to similar ranges.
- * ops/equalise.h defines the scales, channel_group.h the channels. The weights that make a channel
- * are divided by a power of two, and the columns of weights that read it are multiplied by it, so
- * that every product of floats gives the same bits. */
+ * ops/equalise.h defines the scales, and channel_group.h the channels. The weights that produce a
+ * channel are divided by a power of two, and the columns of weights that read it are multiplied by
+ * the same power, so that every product of floats gives the same bits. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -15,7 +15,7 @@
 
 /* Scales of a weight's rows or columns, or of a value's columns, accumulated over all groups. */
 typedef struct scales {
-    const float **of; /* where they are wanted */
+    const float **of; /* pointer to the scales to set */
     float *factor;
     uint32_t n;
 } scales;
@@ -43,8 +43,9 @@ static bool reads(const fv_channel_group *g, uint32_t step)
     return false;
 }
 
-/* Whether a norm of x and a norm of y have the same weight, as those before a block's keys and
- * queries do. Such groups are joined: with equal scales they can share the packed weight. */
+/* Returns whether a norm of x and a norm of y have the same weight, as the norms before a block's
+ * keys and queries do. Such groups are joined: with equal scales they can share the packed weight.
+ */
 static bool share_norm(const fv_graph *graph, const fv_channel_group *x, const fv_channel_group *y)
 {
     for (uint32_t i = 0; i < x->norm.n; i++)
@@ -83,10 +84,10 @@ static fovea_status find_groups(equaliser *e)
     return FOVEA_OK;
 }
 
-/* ---- what their weights say ---- */
+/* ---- sources of sizes ---- */
 
-/* The norm whose result is the whole input of the product; NULL: it is not the result of one
- * norm. */
+/* Returns the norm whose result is the whole input of the product, or NULL if the input is not the
+ * result of one norm. */
 static const fv_step *norm_of_input(const fv_graph *graph, const fv_step *product)
 {
     const fv_view in = product->use[FV_GEMM_A].view;
@@ -140,7 +141,7 @@ static void list_sources(fv_equal_sources *out, const fv_graph *graph, const fv_
             .role = FV_EQUAL_READER, .w = graph->step[g->reader.step[i]].use[FV_GEMM_W].weight};
 }
 
-/* Whether part of the weight is a constant of the plan, not a tensor of the model. */
+/* Returns whether part of the weight is a constant of the plan, not a tensor of the model. */
 static bool is_constant(const fv_graph *graph, const fv_weight *w)
 {
     for (const fv_constant *c = graph->constants; c; c = c->next)
@@ -174,10 +175,10 @@ static fovea_status find_exponents(int8_t *exponent, fovea_plan *p, const fv_cha
     return status;
 }
 
-/* ---- factors ---- */
+/* ---- scales ---- */
 
 /* Multiplies scales first .. first + count of the n scales *of by powers of two. The first call for
- * `of` copies the existing scales, or 1 if there are none. */
+ * `of` copies the existing scales, or fills in ones if none exist. */
 static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_t first,
                              uint32_t count, const int8_t *exponent, uint32_t period, int sign)
 {
@@ -200,7 +201,7 @@ static fovea_status multiply(equaliser *e, const float **of, uint32_t n, uint32_
     return FOVEA_OK;
 }
 
-/* Divides the elements of a vector from `first` on; does nothing if the weight is absent. */
+/* Divides the elements of a vector from `first` on. Does nothing if the vector is absent. */
 static fovea_status divide_vector(equaliser *e, fv_weight *w, uint32_t first, uint32_t count,
                                   const int8_t *exponent, uint32_t period)
 {
@@ -274,8 +275,8 @@ static fovea_status equalise(equaliser *e, const fv_channel_group *g)
     return status;
 }
 
-/* Stores all scales at the end, because weights are compared without scales while groups are
- * found. */
+/* Stores all scales. This is done at the end, because weights are compared without scales while
+ * groups are found. */
 static fovea_status put_scales(equaliser *e)
 {
     for (uint32_t i = 0; i < e->n_found; i++)

@@ -3,15 +3,15 @@
 #include "plan/plan.h"
 #include "weights/packed.h"
 
-/* Tokens per chunk. The first is the default, ROWS_MAX of schedule.c: the block of rows for which
- * GEMM reads its weights once (12 row tiles of 14 rows). The smaller ones are tried under a memory
- * limit: they save memory and are slower. All but the last are whole row tiles. */
+/* Tokens per chunk. The first size is the default, ROWS_MAX of schedule.c: the block of rows for
+ * which GEMM reads its weights once (12 row tiles of 14 rows). The smaller sizes are tried under a
+ * memory limit: they save memory but are slower. All sizes except the last are whole row tiles. */
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
-/* Tokens per super-chunk on throughput devices, largest first: tried under a memory limit, or when
- * the caller asks for streaming. Powers of two; they trade launches for memory.
- */
+/* Tokens per super-chunk on throughput devices, in descending order. They are tried under a memory
+ * limit, or if the caller asks for streaming. They are powers of two; smaller ones need less memory
+ * and more launches. */
 static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 64};
 #define SUPER_CHUNKS (sizeof super_chunks / sizeof *super_chunks)
 #define ASKED_CHUNK 4096
@@ -31,9 +31,9 @@ static fovea_status try_chunk(fv_plan_candidate *best, const fovea_plan *p,
     return fv_candidate_make(best, p, r, chunk, p->info.threads);
 }
 
-/* Bytes that the device has for all but the weights. On the host, a plan that will run is limited
- * by physical memory: a larger allocation would succeed, but the process would be killed when it
- * touches the memory. A dry plan may be larger. */
+/* Returns the bytes of device memory for everything except the weights. On the host, a plan that
+ * will run is limited by physical memory: a larger allocation would succeed, but the process would
+ * be killed when it touches the memory. A dry plan may be larger. */
 static uint64_t device_memory(const fovea_plan *p, const fv_plan_candidate *c,
                               const fv_plan_request *r)
 {
@@ -45,7 +45,8 @@ static uint64_t device_memory(const fovea_plan *p, const fv_plan_candidate *c,
     return memory > weights ? memory - weights : 0;
 }
 
-/* Free memory of the device, queried again for every fit because it changes. */
+/* Returns the free memory of the device in bytes. Every fit queries it again, because it changes.
+ */
 static uint64_t free_memory(const fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
@@ -54,7 +55,8 @@ static uint64_t free_memory(const fovea_plan *p)
     return free != UINT64_MAX && all && free > all ? all : free;
 }
 
-/* Whether the scratch of the kernels, which is one buffer, fits in a buffer of the device. */
+/* Returns whether the scratch of the kernels, which is one buffer, fits in a buffer of the device.
+ */
 static bool scratch_fits(const fovea_plan *p, const fv_plan_candidate *c)
 {
     return !p->limits.throughput || c->scratch <= p->limits.largest;
@@ -67,15 +69,15 @@ static bool within(const fovea_plan *p, const fv_plan_candidate *c, const fv_pla
            (!r->memory_limit || bytes <= r->memory_limit);
 }
 
-/* Numbers of workers of common edge devices. Before a smaller number is assumed, chunks down to the
- * size given for the number are tried. Below 14 rows, one row tile of GEMM, kernels are slow. */
+/* Numbers of workers of common edge devices. Chunks down to the given size are tried before a
+ * smaller number of workers is assumed. Below 14 rows, one row tile of GEMM, kernels are slow. */
 static const struct {
     uint32_t workers, min_chunk;
 } sharers[] = {{8, 42}, {4, 14}, {2, 14}, {1, 1}};
 #define SHARERS (sizeof sharers / sizeof *sharers)
 
-/* Makes the candidate with the largest chunk of `sizes` that fits the limits; if none does, that
- * with the smallest. */
+/* Makes the candidate with the largest chunk of `sizes` that fits the limits, or with the smallest
+ * chunk if none fits. */
 static fovea_status fit_chunk(fv_plan_candidate *best, const fovea_plan *p,
                               const fv_plan_request *r, const uint32_t *sizes, size_t n)
 {
@@ -89,7 +91,8 @@ static fovea_status fit_chunk(fv_plan_candidate *best, const fovea_plan *p,
     return FOVEA_OK;
 }
 
-/* All rows of a step at once, unless a memory limit or the caller asks for less. */
+/* Makes the candidate of a throughput device: it computes all rows of a step at once, unless a
+ * memory limit or the caller requires fewer. */
 static fovea_status fit_throughput(fv_plan_candidate *best, const fovea_plan *p,
                                    const fv_plan_request *r)
 {
@@ -112,7 +115,8 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-/* Label of the step that writes a value, or, if no step does, of the first that reads it. */
+/* Returns the label of the step that writes a value, or of the first step that reads it if no step
+ * writes it. */
 static const char *label_of(const fovea_plan *p, fv_id id)
 {
     const fv_graph *g = &p->graph;
@@ -146,8 +150,8 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_candidate *c,
                    limited || p->free_memory == UINT64_MAX ? "" : " free after them", fewer);
 }
 
-/* Fails if a packed weight is larger than the device's largest buffer. Each is one buffer, so
- * smaller chunks would not help. */
+/* Fails if a packed weight is larger than the device's largest buffer. Each packed weight is one
+ * buffer, so smaller chunks would not help. */
 static fovea_status check_weights(const fovea_plan *p, const fv_plan_candidate *c)
 {
     for (uint32_t i = 0; i < p->graph.steps; i++) {
@@ -170,9 +174,10 @@ static fovea_status check_weights(const fovea_plan *p, const fv_plan_candidate *
     return FOVEA_OK;
 }
 
-/* Sums over tokens are rounded in the order of the chunks of the reducing sweeps. To give the same
- * bits with any number of threads and in both schedules, these chunks are chosen as if the sweep
- * were streamed over as many workers as the limits allow, independent of the actual threads. */
+/* Chooses the chunk of the reducing sweeps. The chunks decide the order in which sums over tokens
+ * are rounded. To give the same bits with any number of threads and in both schedules, they are
+ * chosen as if the sweep were streamed over as many workers as the limits allow, whatever the
+ * actual number of threads. */
 static fovea_status fit_reduced(const fovea_plan *p, const fv_plan_request *r, uint32_t *chunk)
 {
     fv_plan_request streamed = *r;
@@ -219,8 +224,8 @@ static fovea_status fit_bands(const fovea_plan *p, fv_plan_request *r)
     return FOVEA_OK;
 }
 
-/* Finds the best candidate: the one that wisdom and the cost rules ask for if it fits, else the one
- * with the largest chunk that fits. */
+/* Finds the best candidate: the one that wisdom and the cost rules ask for if it fits, or else the
+ * one with the largest chunk that fits. */
 static fovea_status find_best(fv_plan_candidate *best, const fovea_plan *p,
                               const fv_plan_request *asked)
 {
@@ -250,7 +255,7 @@ static fovea_status find_best(fv_plan_candidate *best, const fovea_plan *p,
     return within(p, best, r) ? check_weights(p, best) : too_large(p, best, r);
 }
 
-/* Makes the candidate the plan's, and stores the numbers of partials in the graph. */
+/* Commits the candidate to the plan, and stores the numbers of partials in the graph. */
 static void commit(fovea_plan *p, const fv_plan_candidate *c)
 {
     fv_candidate_free(&p->chosen);

@@ -119,7 +119,8 @@ static void emit_picture(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     }
 }
 
-/* With FOVEA_RESIZE_BOX, frames of any format are cut to crops of R, G, B before the steps run. */
+/* Plans the crops of FOVEA_RESIZE_BOX: frames of any format are cropped to R, G, B before the steps
+ * run. */
 static fovea_status plan_crops(fovea_plan *p, fovea_plan_options *seen, const fovea_preprocess *pre)
 {
     const uint32_t width = pre->resize_width, height = pre->resize_height;
@@ -198,8 +199,8 @@ const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
     return "device";
 }
 
-/* Chooses the precision of products. With FOVEA_COMPUTE_AUTO it is float32 if the caller has chosen
- * how weights or activations are stored. */
+/* Chooses the precision of products. With FOVEA_COMPUTE_AUTO, it is float32 if the caller has
+ * chosen the type of stored weights or activations. */
 static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
 {
     fv_product_choice choice = {.compute = o->compute};
@@ -263,7 +264,7 @@ static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     FV_TRY(note_untrained(p));
     p->frame.width = o->frame.width;
     p->frame.height = o->frame.height;
-    fovea_plan_options seen = *o; /* the options with the frame as the steps see it */
+    fovea_plan_options seen = *o; /* the options with the frame that the steps read */
     if (pre.resize == FOVEA_RESIZE_BOX)
         FV_TRY(plan_crops(p, &seen, &pre));
     else

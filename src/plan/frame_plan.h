@@ -4,27 +4,28 @@
 
 #include "plan/plan.h"
 
-/* *own gets the caller's options with the defaults filled in; own->preprocess points to *rule. */
+/* Sets *own to the caller's options with the defaults filled in; own->preprocess points to *rule.
+ */
 fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
                              const fovea_plan_options *options);
-/* A plan of a model that looks its choices up in `wisdom`: fovea_plan_create without tuning and
- * fallback. */
+/* Makes a plan of a model, with choices that it looks up in `wisdom`: fovea_plan_create without
+ * tuning and fallback. */
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *options, fv_wisdom *wisdom);
-/* Emits the steps of the plan, for fv_plan_finish. *b gets the emitter, with which the caller can
- * add steps. */
+/* Emits the steps of the plan, for fv_plan_finish. Sets *b to the emitter, with which the caller
+ * can add steps. */
 fovea_status fv_frame_emit(fovea_plan **out, fv_builder *b, const fovea_model *model,
                            fovea_device *device, const fovea_plan_options *options,
                            fv_wisdom *wisdom, const fv_training *training);
 
-/* The precision of products that FOVEA_COMPUTE_AUTO chooses on a device for a plan of `options`;
- * `a` looks up the device's facts. Returns the reason as fovea_plan_info has it: "wisdom", "prior"
- * or "device". */
+/* Finds the precision of products that FOVEA_COMPUTE_AUTO chooses on a device for a plan of
+ * `options`; `a` looks up the device's facts. Returns the reason as fovea_plan_info names it:
+ * "wisdom", "prior" or "device". */
 const char *fv_frame_products(fv_product_choice *out, const fv_advice *a,
                               const fovea_device_info *device, const fovea_model *model,
                               const fv_emit_options *options);
 
-/* EINVAL for options that are wrong for every model. */
+/* Returns FOVEA_EINVAL for options that are wrong for every model. */
 fovea_status fv_frame_check(const fovea_plan_options *options);
 
 #endif

@@ -35,7 +35,7 @@ static bool wrote(const fv_cut *c, uint32_t first, uint32_t end, fv_id id)
     return false;
 }
 
-/* Whether step i is LOCAL and reads a value that the steps [first, i) write. */
+/* Returns whether step i is LOCAL and reads a value that the steps [first, i) write. */
 static bool reads_own(const fv_cut *c, uint32_t first, uint32_t i)
 {
     const fv_step *s = &c->graph->step[i];
@@ -80,9 +80,9 @@ static uint32_t radius(const fv_step *s, uint32_t operand)
     return s->prob.dim[FV_DWCONV_SIZE] / 2;
 }
 
-/* Grid rows by which the halo of step i must exceed that of the later step t, because t reads or
- * overwrites a value that i writes or reads; negative: the steps share no value that one of them
- * writes. */
+/* Returns the number of grid rows by which the halo of step i must exceed that of the later step t,
+ * because t reads or overwrites a value that i writes or reads. Returns a negative number if the
+ * steps share no value that one of them writes. */
 static int64_t lead(const fv_cut *c, uint32_t i, uint32_t t)
 {
     const fv_step *x = &c->graph->step[i], *y = &c->graph->step[t];
@@ -113,7 +113,7 @@ static bool set_halos(fv_cut *c, uint32_t first, uint32_t end)
     return any;
 }
 
-/* The nearest later step that makes step i need a halo. */
+/* Returns the nearest later step that makes step i need a halo. */
 static uint32_t cause(const fv_cut *c, uint32_t i, uint32_t end)
 {
     for (uint32_t t = i + 1; t < end; t++) {
@@ -124,8 +124,8 @@ static uint32_t cause(const fv_cut *c, uint32_t i, uint32_t end)
     return end - 1;
 }
 
-/* The first later step of the sweep that overwrites a value which step i reads and which is also
- * used outside the sweep; 0: there is no such step. */
+/* Returns the first later step of the sweep that overwrites a value which step i reads and which is
+ * also used outside the sweep, or 0 if there is no such step. */
 static uint32_t overwritten(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -139,8 +139,8 @@ static uint32_t overwritten(const fv_cut *c, uint32_t first, uint32_t end, uint3
     return 0;
 }
 
-/* Where the sweep must be cut because step i may not have the halo that it would need; else
- * `end`. */
+/* Returns where the sweep must be cut because step i may not have the halo that it would need, or
+ * `end` if no cut is needed. */
 static uint32_t cut_for(const fv_cut *c, uint32_t first, uint32_t end, uint32_t i)
 {
     const fv_step *s = &c->graph->step[i];
@@ -198,9 +198,9 @@ void fv_halo_rings(fv_value_place *place, const fv_cut *c, const fv_plan_sweep *
                     front = halo;
             }
         }
-        /* The ring holds whole tiles, so that no call of the writer wraps around its end. For a
-         * reduction no call of the reader may wrap, because the split of its rows changes the
-         * rounding of the sum. */
+        /* The ring holds whole tiles, so that no call of the writer wraps around its end. In a
+         * reduction no call of the reader may wrap either, because splitting its rows would change
+         * the rounding of the sum. */
         const uint32_t tiles =
             (uint32_t)((tile_height + front - back + tile_height - 1) / tile_height);
         const uint32_t all = (height + tile_height - 1) / tile_height;

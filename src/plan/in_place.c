@@ -1,34 +1,34 @@
-/* in_place.c: values that are written over a value which their sweep reads for the last time.
+/* in_place.c: finds values that can be written over a value which their sweep reads for the last
+ * time.
  *
- * A block of a hierarchical model reads its residual stream with a halo, and writes a new one
- * without: two values, each of all tokens. But a unit of a streamed sweep reads a row of the old
- * value for the last time before it writes that row of the new one, so both can use the same
- * memory. Only the rows at the ends of a unit are read by its neighbours too, which may run later.
+ * A block of a hierarchical model reads its residual stream with a halo, and writes a new stream
+ * without one: two values, each of all tokens. But a unit of a streamed sweep reads a row of the
+ * old value for the last time before it writes that row of the new one, so both can use the same
+ * memory. Only the rows at the ends of a unit are also read by its neighbours, which may run later.
  * Therefore every unit saves these rows before the sweep begins:
  *
  *     own rows of unit 0                | own rows of unit 1
  *     |####|......................|####|####|..........................|####|
  *       head                        tail  head                           tail
  *                                    |     '-- unit 0 reads the saved copy
- *                                    '-- unit 1 reads the saved copy
- */
+ *                                    '-- unit 1 reads the saved copy */
 #include "device/sweep_calls.h"
 #include "plan/plan.h"
 
-/* Whether step s may write its result over operand o. */
+/* Returns whether step s may write its result over operand o. */
 static bool may_be_out(const fv_step *s, uint32_t o)
 {
     return fv_op_table[s->prob.op]->operand[o].in_place;
 }
 
-/* Whether the plan itself stores all rows of the value. */
+/* Returns whether the plan's own memory holds all rows of the value. */
 static bool kept_whole(const fv_cut *c, fv_id id)
 {
     const fv_value *v = &c->graph->value[id];
     return v->kind == FV_VALUE_ROWS && !v->staging && c->life[id].first_step != UINT32_MAX;
 }
 
-/* Whether step i reads no row of x after that row of y is written; *halo is raised to the
+/* Returns whether step i reads no row of x after that row of y is written. Raises *halo to the
  * step's halo. */
 static bool reads_in_time(const fv_cut *c, uint32_t i, fv_id x, fv_id y, uint32_t *halo)
 {
@@ -48,7 +48,7 @@ static bool reads_in_time(const fv_cut *c, uint32_t i, fv_id x, fv_id y, uint32_
     return true;
 }
 
-/* Whether every unit has at least `rows` rows, so that no unit reads beyond its direct
+/* Returns whether every unit has at least `rows` rows, so that no unit reads beyond its direct
  * neighbours. */
 static bool has_borders(const fv_plan_sweep *w, uint32_t rows)
 {
@@ -60,8 +60,8 @@ static bool has_borders(const fv_plan_sweep *w, uint32_t rows)
     return true;
 }
 
-/* Whether steps [first, end), if they are a sweep, read x for the last time before they write y;
- * *halo: the largest halo of the steps that read x. */
+/* Returns whether steps [first, end), if they form one sweep, read x for the last time before they
+ * write y. Sets *halo to the largest halo of the steps that read x. */
 static bool in_time(const fv_cut *c, uint32_t first, uint32_t end, fv_id x, fv_id y, uint32_t *halo)
 {
     const fv_value *old = &c->graph->value[x], *new = &c->graph->value[y];
@@ -77,7 +77,7 @@ static bool in_time(const fv_cut *c, uint32_t first, uint32_t end, fv_id x, fv_i
     return true;
 }
 
-/* Whether steps [first, end), if they are a sweep, write y and later steps read it. */
+/* Returns whether steps [first, end), if they form one sweep, write y and later steps read it. */
 static bool leaves(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
 {
     const fv_value_life *l = &c->life[y];
@@ -93,7 +93,7 @@ bool fv_in_place_likely(const fv_cut *c, uint32_t first, uint32_t end, fv_id y)
     return false;
 }
 
-/* Finds a value that y can be written over, in the sweep w that writes y. */
+/* Finds a value over which y can be written, in the sweep w that writes y. */
 static void find_place(const fv_cut *cut, fv_plan_candidate *c, fv_plan_sweep *w, fv_id y)
 {
     const uint32_t end = w->first + w->count;

@@ -1,4 +1,4 @@
-/* info.c: what fovea_plan_query, fovea_plan_step and fovea_plan_output report. */
+/* info.c: implements fovea_plan_query, fovea_plan_step and fovea_plan_output. */
 #include "base/abi.h"
 #include "base/mem.h"
 #include "ops/contracts/product.h"
@@ -49,7 +49,8 @@ static void describe_problem(fovea_step_info *out, const fv_problem *p)
     }
 }
 
-/* Bytes that a step reads and writes: every operand counted once, as if caches held nothing. */
+/* Returns the bytes that a step reads and writes. Every operand is counted once, as if nothing
+ * stayed in caches. */
 static double step_bytes(const fovea_plan *p, const fv_step *s)
 {
     const double rows = s->prob.dim[FV_DIM_ROWS];

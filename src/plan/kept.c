@@ -1,11 +1,11 @@
-/* kept.c: reads, writes and clears the states that outlive frames, as one sequence of bytes: the
- * banks one after the other. */
+/* kept.c: reads, writes and clears the states that are kept from frame to frame. They are one
+ * sequence of bytes, which contains the banks one after the other. */
 #include "plan/plan.h"
 
-/* One of read and write. */
+/* A transfer of states: read to `to`, or written from `from`. */
 typedef struct transfer {
     char *to;
-    const char *from; /* both NULL: zeros are written */
+    const char *from; /* if both are NULL, zeros are written */
     uint64_t left;
 } transfer;
 

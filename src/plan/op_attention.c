@@ -1,4 +1,5 @@
-/* op_attention.c: one attention as steps: inputs, gates, attention, then norm and output gate. */
+/* op_attention.c: emits one attention as steps: inputs, gates, attention, then norm and output
+ * gate. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -15,11 +16,11 @@ struct op {
     const fv_attention_name *name;
     uint32_t rows, keys, heads, d, dv;
     enum fv_type in, out;
-    fv_view q, k, v, decay, beta, gate_q, gate_k, x, factor; /* inputs, those that apply */
+    fv_view q, k, v, decay, beta, gate_q, gate_k, x, factor; /* inputs; unused ones are absent */
 };
 
-/* Declares the inputs in the order that attention.h documents. `keys`: number of rows of k and
- * v. */
+/* Declares the inputs in the order that attention.h documents. `keys` is the number of rows of k
+ * and v. */
 static void inputs(struct op *op, uint32_t keys)
 {
     const enum fv_attention_kind kind = op->name->kind;
@@ -45,7 +46,7 @@ static void inputs(struct op *op, uint32_t keys)
 
 /* ---- maps ---- */
 
-/* Rows of q or k, float32, times a matrix of each head. */
+/* Multiplies the float32 rows of q or k by a matrix of each head. */
 static fv_view mapped(const struct op *op, const char *label, fv_view x, const float *map,
                       uint32_t rows)
 {
@@ -56,7 +57,7 @@ static fv_view mapped(const struct op *op, const char *label, fv_view x, const f
     if (!map)
         return x;
     const fv_weight w = fv_emit_constant(b, wide, wide, &data);
-    for (size_t i = 0; data && i < wide; i++) /* blocks on the diagonal */
+    for (size_t i = 0; data && i < wide; i++) /* the matrices are blocks on the diagonal */
         memcpy(data + i * wide + i / d * d, map + i * d, d * sizeof *data);
     const fv_gemm g = {
         .w = &w, .in = x, .res = FV_NO_VIEW, .out = fv_emit_rows(b, rows, wide), .rows = rows};
@@ -65,7 +66,7 @@ static fv_view mapped(const struct op *op, const char *label, fv_view x, const f
     return g.out;
 }
 
-/* Applies the learned maps to q and k. Then q, k and v are all float32. */
+/* Applies the learned maps to q and k. Afterwards q, k and v are all float32. */
 static void map_inputs(struct op *op)
 {
     const fovea_attention_options *o = op->o;
@@ -79,7 +80,7 @@ static void map_inputs(struct op *op)
 
 /* ---- gates ---- */
 
-/* The weight of the gates' logits, one row per head. */
+/* Returns the weight of the gates' logits, with one row per head. */
 static fv_weight gate_weight(const struct op *op, const float *values)
 {
     const uint32_t wide = op->heads * op->d;
@@ -94,8 +95,8 @@ static fv_weight gate_weight(const struct op *op, const float *values)
     return w;
 }
 
-/* The gates of q or k: from the input `given` (gates or their logits), or computed from x, or from
- * `floats`, the float32 rows of q or k. */
+/* Returns the gates of q or k: the input `given` (gates or their logits), or gates computed from x,
+ * or from `floats`, the float32 rows of q or k. */
 static fv_view gates(const struct op *op, const char *label, fv_view given, fv_view floats,
                      const float *weight, uint32_t rows)
 {
@@ -116,7 +117,7 @@ static fv_view gates(const struct op *op, const char *label, fv_view given, fv_v
     return fv_emit_gates(b, label, given, 1.f, op->heads, rows);
 }
 
-/* Whether gates are computed from q and k, which must then be converted to float32. */
+/* Returns whether gates are computed from q and k, which must then be converted to float32. */
 static bool gates_of_q(const struct op *op)
 {
     return op->name->gated && op->o->gates >= FOVEA_GATES_Q_DENSE;
@@ -147,8 +148,8 @@ static void convolve(const struct op *op, fv_view v, fv_view y)
     fv_emit_dwconv(op->b, "convolution of v", &c);
 }
 
-/* Normalisation and output gate, in place on the float32 rows `y`; then the copy to the output,
- * unless y is the output. */
+/* Applies normalisation and output gate in place to the float32 rows `y`; then copies them to the
+ * output, unless y is the output. */
 static void finish(const struct op *op, fv_view y, fv_view out)
 {
     const fovea_attention_options *o = op->o;
@@ -200,7 +201,7 @@ static void rotation(const struct op *op, fv_attention *a)
         fv_rope_grid(cosines, sines, o->rope_width, o->rope_height, op->d);
 }
 
-/* q, k and v in the types that the steps which read them take. */
+/* Returns q, k and v in the types that the steps which read them accept. */
 static fv_view rows_of_q(const struct op *op)
 {
     const bool softmax = op->name->mech == FV_MECH_ANY;
@@ -221,14 +222,14 @@ static fv_view rows_of_v(const struct op *op)
 {
     const bool softmax = op->name->mech == FV_MECH_ANY;
     const uint32_t wide = op->heads * op->dv;
-    if (op->o->local_size) /* the convolution reads them too */
+    if (op->o->local_size) /* the convolution reads float32 rows too */
         return fv_emit_floats(op->b, "v to float", op->v, op->in, op->keys, wide);
     return fv_op_rows(op->b, "v", op->v, op->in, op->keys, wide,
                       softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_REDUCE,
                       softmax ? FV_SOFTMAX_V : FV_REDUCE_V);
 }
 
-/* Emits the attention alone if it reads the caller's types directly. False: it needs
+/* Emits only the attention if it reads the caller's types directly. Returns false if it needs
  * conversions. */
 static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
 {
@@ -313,7 +314,8 @@ static uint32_t scan_flags(const struct op *op)
     return flags;
 }
 
-/* Log decay of each head, constant over the tokens; default: RetNet's. */
+/* Returns the log decay of each head, which is constant over the tokens; the default is RetNet's.
+ */
 static fv_weight retention_decay(const struct op *op)
 {
     float *decay;
@@ -323,8 +325,8 @@ static fv_weight retention_decay(const struct op *op)
     return w;
 }
 
-/* The paper divides by the number of tokens, without an eps; one is added because all features may
- * underflow to 0. */
+/* Sets scale and eps. The paper divides by the number of tokens without an eps; an eps is added
+ * because all features may underflow to 0. */
 static void centred_scales(fv_scan *s, bool paper)
 {
     if (paper)
@@ -338,7 +340,8 @@ static void scan(const struct op *op)
     const fovea_attention_options *o = op->o;
     fv_builder *b = op->b;
     const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
-    /* The scan writes the output itself unless a norm or gate follows, which work on float32. */
+    /* The scan writes the output itself, unless a norm or gate follows, because these read float32.
+     */
     const bool direct = op->out == FV_F32 || !(o->norm_weight || o->out_gate);
     fv_scan s = {.mech = fv_attention_map(op->name),
                  .heads = op->heads,
@@ -377,7 +380,7 @@ static void scan(const struct op *op)
     finish(op, y, out);
 }
 
-/* Softmax attention with a cache of op->keys tokens. */
+/* Emits softmax attention with a cache of op->keys tokens. */
 static void scan_softmax(const struct op *op)
 {
     fv_builder *b = op->b;

@@ -67,7 +67,7 @@ static fovea_status check_numbers(const fovea_attention_options *o, const fv_att
     return FOVEA_OK;
 }
 
-/* The room of a cache. */
+/* Checks the capacity of a cache. */
 static fovea_status check_cache(const fovea_attention_options *o)
 {
     const uint64_t floats = (uint64_t)o->keys * o->heads * ((uint64_t)o->head_dim + o->value_dim);

@@ -21,7 +21,7 @@ static fovea_status emit_gemm(fovea_plan *p, fv_builder *b, const fovea_gemm_opt
         return fv_fail(FOVEA_EINVAL, "activation '%s' is unknown; choose one of %s", o->activation,
                        fv_activation_list);
     fv_emit_compute(b->options, o->compute, &p->limits);
-    b->in_block = true; /* and may be INT8 */
+    b->in_block = true; /* so that it may be INT8 */
     const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
     const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
     fv_gemm g = {
@@ -58,7 +58,7 @@ static fovea_status emit_attention(fovea_plan *p, fv_builder *b, const fv_op_opt
     FV_TRY(fv_attention_parse(&name, o->attention ? o->attention : "softmax"));
     FV_TRY(fv_op_check(o, &name, options->remembers));
     /* Linear attention over many tokens is streamed even with one worker, because its memory then
-     * does not grow with the tokens. */
+     * does not grow with the number of tokens. */
     if (!p->limits.throughput && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
         r->schedule == FOVEA_SCHEDULE_AUTO) {
         r->schedule = FOVEA_SCHEDULE_STREAMED;
@@ -67,7 +67,7 @@ static fovea_status emit_attention(fovea_plan *p, fv_builder *b, const fv_op_opt
     p->options.any_type = p->limits.throughput;
     const bool scan = name.kind != FV_ATTENTION_SOFTMAX || options->remembers;
     const bool int8 = name.mech == FV_MECH_ANY && !o->causal && p->limits.int8_attention;
-    b->in_block = true;      /* and may be INT8 */
+    b->in_block = true;      /* so that it may be INT8 */
     if (!o->causal || !scan) /* scans exist in float32 only */
         fv_emit_compute(b->options,
                         o->compute == FOVEA_COMPUTE_INT8 && !int8 ? FOVEA_COMPUTE_BF16 : o->compute,

@@ -19,8 +19,8 @@ fovea_status fv_plan_pack(fovea_plan *p)
             fv_packed **packed = &p->packed[(size_t)i * FV_OPERANDS + o];
             if (!fv_weight_present(w))
                 continue;
-            fv_packed *before = *packed; /* left by an attempt that did not fit: most likely the
-                                            same weight */
+            fv_packed *before = *packed; /* made by an attempt that did not fit; it is most
+                                            likely the same weight */
             FV_TRY(fv_packed_get(packed, &p->model->shared, p->limits.throughput ? p->device : NULL,
                                  p->limits.locked, w, fv_step_packer(s, sp->kernel, o), &s->prob,
                                  &sp->knobs));

@@ -11,15 +11,16 @@
 static fovea_status place(fovea_plan *p, const fovea_plan *kept)
 {
     FV_TRY(fv_plan_pack(p));
-    if (!p->limits.throughput) /* else the next candidate may pack it again, in another order */
+    if (!p->limits.throughput) /* otherwise the next candidate may pack the weight again, in
+                                  another order */
         fv_graph_drop_constants(&p->graph);
     FV_TRY(fv_plan_allocate(p, kept));
     return fv_plan_bind(p);
 }
 
-/* Called when memory that was reported free could not be allocated: others took it, it is
- * fragmented, or the driver reported the total instead. Halves the memory for chunks until the plan
- * fits, or even the smallest chunks do not. */
+/* Halves the memory for chunks until the plan can be allocated; fails if even the smallest chunks
+ * cannot. Called when memory that was reported free could not be allocated, because other programs
+ * took it, it is fragmented, or the driver reported the total instead. */
 static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
 {
     char first[FV_MESSAGE];
@@ -42,8 +43,8 @@ static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
                    (double)p->free_memory / (1 << 20), p->device->info.id);
 }
 
-/* Fits and places the plan. If the device refuses kernels, tries again with others, as long as
- * there are any. */
+/* Fits and places the plan. If the device refuses kernels, tries again with other kernels until
+ * none are left. */
 static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
 {
     fovea_status status;
@@ -63,8 +64,8 @@ static fovea_status fit_and_place(fovea_plan *p, const fv_plan_request *r)
     return status;
 }
 
-/* Whether sweeps may be banded. Throughput devices compute all rows of a step at once, and training
- * needs the values between steps afterwards, so neither has bands. */
+/* Returns whether sweeps may be banded. Throughput devices compute all rows of a step at once, and
+ * training needs the values between steps afterwards, so neither has bands. */
 static bool has_bands(const fovea_plan *p)
 {
     return !p->limits.throughput && !p->options.training;
@@ -77,7 +78,7 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     const fv_cut_request cut = {p->info.threads, has_bands(p)};
     FV_TRY(fv_cut_make(&p->cut, &p->graph, &cut));
     p->dry = r->dry;
-    if (!r->dry) /* which reads no weights */
+    if (!r->dry) /* a dry plan reads no weights */
         FV_TRY(fv_plan_equalise(p));
     FV_TRY(fit_and_place(p, r));
     if (!r->dry)
@@ -85,7 +86,7 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     return fv_plan_describe_steps(p);
 }
 
-/* GPU kernels index the elements of a buffer with 32 bits, which limits the number of elements. */
+/* Maximum number of elements of a buffer, which GPU kernels index with 32 bits. */
 #define COUNTED ((uint64_t)UINT32_MAX)
 
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom)

@@ -1,5 +1,5 @@
-/* plan_attention.c: gives the caller what it needs to compute the attention of a block again from
- * outputs of the plan: the options and the biases. */
+/* plan_attention.c: gives the caller the options and biases with which it can compute the attention
+ * of a block again from outputs of the plan. */
 #include <math.h>
 
 #include <fovea/operations.h>
@@ -19,7 +19,7 @@ static fovea_status find(const fv_attended **out, const fovea_plan *plan, size_t
                           index);
 }
 
-/* Kernels divide by the number of keys, the documented equations do not: converts scale and eps
+/* Kernels divide by the number of keys, but the documented equations do not: converts scale and eps
  * back. See fv_attention_scales. */
 static void set_scales(fovea_attention_options *o, const fv_attended *at)
 {
@@ -53,7 +53,7 @@ fovea_status fovea_plan_attention(const fovea_plan *plan, size_t index,
     return FV_ABI_WRITE(out, o, FOVEA_ATTENTION_OPTIONS_INIT);
 }
 
-/* The position, in the order of windows, of a row of the output. */
+/* Returns the position of a row of the output in the order of windows. */
 static uint32_t ordered(const fv_attended *at, uint32_t row)
 {
     return at->row ? at->row[row] : row;

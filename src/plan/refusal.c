@@ -1,4 +1,5 @@
-/* refusal.c: what a device did not take, while a plan is made and for those that come after. */
+/* refusal.c: records which kernels a device refused while a plan is made, for this plan and for
+ * later ones. */
 #include "plan/refusal.h"
 
 #include <stdio.h>

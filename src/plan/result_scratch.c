@@ -12,7 +12,7 @@ enum {
     CUBIC_WORDS = sizeof(fv_cubic) / sizeof(uint32_t),
 };
 
-/* The output that is a class map; else the masks; NULL: the plan has neither. */
+/* Returns the output that is a class map, or else the masks, or NULL if the plan has neither. */
 static const fv_wanted *map_of(const fv_graph *g)
 {
     const fv_wanted *map = fv_graph_output(g, FOVEA_OUTPUT_CLASS_MAP);
@@ -24,15 +24,16 @@ static uint64_t line_floats(const fv_graph *g, const fv_wanted *map)
     return ((uint64_t)map->grid.width + 1) * g->value[map->value].cols;
 }
 
-/* Number of classes of the masks, without the class "no object"; 0: the plan has no output of mask
- * classes. */
+/* Returns the number of classes of the masks, without the class "no object", or 0 if the plan has
+ * no output of mask classes. */
 static uint64_t classes_of(const fv_graph *g)
 {
     const fv_wanted *classes = fv_graph_output(g, FOVEA_OUTPUT_MASK_CLASSES);
     return classes ? g->value[classes->value].cols - 1 : 0;
 }
 
-/* Floats of scratch for the class map or the masks of a picture that is `width` pixels wide. */
+/* Returns the number of floats of scratch that the class map or the masks need for a picture that
+ * is `width` pixels wide. */
 static uint64_t map_floats(const fv_graph *g, const fv_wanted *map, uint32_t width)
 {
     const uint64_t queries = g->value[map->value].cols, n = classes_of(g);

@@ -1,5 +1,5 @@
-/* schedule.c: how each sweep runs: streamed or stepwise, in which chunks, over how many partials.
- */
+/* schedule.c: decides how each sweep runs: streamed or stepwise, in which chunks, over how many
+ * partials. */
 #include <assert.h>
 #include <math.h>
 
@@ -10,46 +10,46 @@
 #include "plan/halo.h"
 #include "plan/plan.h"
 
-/* Reduction groups: enough for the cores of an edge device, few enough that the partial states stay
- * small. Not measured. The number must not depend on the number of threads, because results
- * would. */
+/* Number of reduction groups: enough for the cores of an edge device, and few enough that the
+ * partial states stay small. Not measured. The number must not depend on the number of threads,
+ * because the results would then depend on it. */
 #define REDUCTION_GROUPS 16
 
-/* Throughput devices: minimum rows per partial state. With it, for head dims up to 128, all partial
- * states together are not larger than the rows. fv_limits.partials is the maximum number of
- * them. */
+/* Minimum rows per partial state on throughput devices. With it, for head dims up to 128, all
+ * partial states together are not larger than the rows. fv_limits.partials is the maximum number of
+ * partial states. */
 #define PARTIAL_ROWS_MIN 128
 
-/* Maximum rows per partial state where the device computes several at once. Fewer rows lose less to
- * rounding in a float32 sum, but mean more states to merge. */
+/* Maximum rows per partial state if the device computes several states at once. With fewer rows, a
+ * float32 sum loses less to rounding, but there are more states to merge. */
 #define PARTIAL_ROWS_MAX 1024
 
-/* Rows of a tile in a stepwise sweep, at most. A GEMM reads its weights once for a block of this
+/* Maximum rows of a tile in a stepwise sweep. A GEMM reads its weights once for a block of this
  * size (12 row tiles of 14 rows). Half a block still fills the row tiles, so a step with fewer rows
- * is not split. */
+ * than that is not split. */
 #define ROWS_MAX 168
 #define ROWS_MIN 84
 
-/* Foveated attention: the cost of gathering and packing the keys of a block of queries, in units of
- * the time of one grid row of the block. Measured: DINOv2-S at 1036 px, chunks of 8 and 2.2 grid
- * rows, AVX-512. */
+/* Foveated attention: the cost of gathering and packing the keys of a block of queries, relative to
+ * the time of one grid row of the block. Measured with DINOv2-S at 1036 px, chunks of 8 and 2.2
+ * grid rows, and AVX-512. */
 #define BLOCK_START 2.5
 
-/* Replaces ROWS_MAX for a chunk with softmax attention: its queries are spread across lanes, so 162
+/* Replaces ROWS_MAX for a chunk with softmax attention, whose queries are spread across lanes: 162
  * to 176 rows cost the same 11 vectors of 16. GEMM still reads its weights once (the knob mc). A
  * sweep that reduces keeps ROWS_MAX, because the rounding of its sums depends on it. */
 #define QUERIES_MAX 176
 
-/* Minimum utilisation of the workers for which a sweep is streamed. It is lower (BALANCE_LARGE)
- * where a value inside the sweep has at least LARGE bytes, more than the caches of edge devices
- * hold: stepwise would move it through main memory at each step. Not measured one by one: the tuner
- * compares both schedules. */
+/* Minimum utilisation of the workers for which a sweep is streamed. The minimum is lower
+ * (BALANCE_LARGE) if a value inside the sweep has at least LARGE bytes, which is more than the
+ * caches of edge devices hold: stepwise would move such a value through main memory at each step.
+ * Not measured one by one, because the tuner compares both schedules. */
 #define BALANCE 0.85
 #define BALANCE_LARGE 0.5
 #define LARGE (32u << 20)
 
-/* Row tiles: maximum units of work per thread, and the utilisation that more units may cost:
- * smaller units absorb jitter when a worker is preempted. Not measured. */
+/* Row tiles: maximum units of work per thread, and the utilisation that may be lost to more units.
+ * Smaller units absorb jitter when a worker is preempted. Not measured. */
 #define ROUNDS 4
 #define EVENNESS 0.02
 
@@ -85,9 +85,9 @@ fv_step_tiles fv_sweep_tile(const fv_step *s, uint32_t threads)
     return t;
 }
 
-/* Utilisation of the threads, 0 to 1, when the sweep's groups are split into `runs` units: halo
- * rows recomputed at unit borders (`halo` grid rows each) and idle time at the end count as wasted.
- */
+/* Returns the utilisation of the threads, from 0 to 1, when the sweep's groups are split into
+ * `runs` units. Halo rows that are computed again at unit borders (`halo` grid rows each) and idle
+ * time at the end count as wasted. */
 static double utilisation(const fv_plan_sweep *w, uint32_t threads, uint32_t runs, double halo)
 {
     const double lines = w->width ? (double)w->rows / w->width : w->groups;
@@ -96,7 +96,8 @@ static double utilisation(const fv_plan_sweep *w, uint32_t threads, uint32_t run
     return lines / (threads * fv_ceil_div(runs, threads) * longest);
 }
 
-/* Grid rows of the whole sweep, weighted by flops, that a unit computes again at one border. */
+/* Returns the number of grid rows of the whole sweep, weighted by flops, that a unit computes again
+ * at one border. */
 static double halo_rows(const fovea_plan *p, const fv_plan_sweep *w)
 {
     double all = 0, halo = 0;
@@ -109,8 +110,8 @@ static double halo_rows(const fovea_plan *p, const fv_plan_sweep *w)
     return all > 0 ? halo / all : 0;
 }
 
-/* Splits the sweep into units of work for streaming; returns their utilisation. Reduction groups
- * depend on the problem only; how many of them form a unit does not change the result. */
+/* Splits the sweep into units of work for streaming, and returns the utilisation. Reduction groups
+ * depend only on the problem; the number of groups per unit does not change the result. */
 static double split_units(const fovea_plan *p, fv_plan_sweep *w, uint32_t threads)
 {
     w->runs = w->groups;
@@ -129,7 +130,7 @@ static double split_units(const fovea_plan *p, fv_plan_sweep *w, uint32_t thread
     return utilisation(w, threads, w->runs, halo);
 }
 
-/* Bytes, with all rows, of the largest value that only this sweep uses. */
+/* Returns the bytes of the largest value that only this sweep uses, with all of its rows. */
 static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
 {
     uint64_t most = 0;
@@ -144,15 +145,16 @@ static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
     return most;
 }
 
-/* Chunks of equal size unless the caller has chosen one, so that the last is not much smaller. */
+/* Chooses chunks of equal size unless the caller has chosen the size, so that the last chunk is not
+ * much smaller. */
 static void equal_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t threads)
 {
     const uint32_t unit = w->width ? w->width : w->align, units = fv_ceil_div(w->rows, unit);
     uint32_t each = chosen ? fv_ceil_div(wanted, unit) : wanted / unit;
     each = fv_min_u32(each ? each : 1, units);
     uint32_t count = fv_ceil_div(units, each);
-    /* The number of chunks becomes a multiple of the threads. Where it changes the rounding of a
-     * sum, it must not depend on the threads: an even number, or from 8 on a multiple of 4. */
+    /* The number of chunks becomes a multiple of the threads. If it changes the rounding of a sum,
+     * it must not depend on the threads, so it becomes even, or from 8 on a multiple of 4. */
     if (w->reduces && !chosen && count > 1)
         count = fv_round_up(count, count < 8 ? 2 : 4);
     else if (!w->reduces && count >= 4 * threads)
@@ -165,7 +167,7 @@ static void equal_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_
     w->partials = 1;
 }
 
-/* Heads of the first reduction of a sweep, else 1. */
+/* Returns the number of heads of the first reduction of a sweep, or 1. */
 static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
 {
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
@@ -176,9 +178,9 @@ static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
     return 1;
 }
 
-/* Number of partial states for `rows` rows. If the device reports how many it computes at once, the
- * result is a multiple of that number, because an incomplete last round would leave most of the
- * device idle. There are few, because each state is written, read and merged. */
+/* Returns the number of partial states for `rows` rows. If the device reports how many it computes
+ * at once, the result is a multiple of that number, because an incomplete last round would leave
+ * most of the device idle. The number is small, because each state is written, read and merged. */
 static uint32_t partials_of(const fovea_plan *p, const fv_plan_sweep *w, uint32_t rows)
 {
     const uint32_t most = fv_min_u32(fv_ceil_div(rows, PARTIAL_ROWS_MIN), p->limits.partials);
@@ -189,8 +191,9 @@ static uint32_t partials_of(const fovea_plan *p, const fv_plan_sweep *w, uint32_
            round;
 }
 
-/* Throughput devices: one call has all rows, or a super-chunk where streaming is asked for; the
- * kernel splits the rows into as many partial states as keep the device busy. */
+/* Schedules a sweep on a throughput device. One call computes all rows, or a super-chunk if
+ * streaming is asked for. The kernel splits the rows into as many partial states as keep the device
+ * busy. */
 static void schedule_throughput(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
                                 uint32_t chunk)
 {
@@ -203,9 +206,9 @@ static void schedule_throughput(const fovea_plan *p, fv_plan_sweep *w, const fv_
     w->partials = w->reduces ? partials_of(p, w, w->chunk) : 1;
 }
 
-/* Whether the sweep is streamed. That pays if several steps share the sweep and few workers idle at
- * its end. With values of LARGE bytes inside it pays with more idle workers too, because stepwise
- * would move them through main memory at each step. */
+/* Returns whether the sweep is streamed. Streaming pays if several steps share the sweep and few
+ * workers are idle at its end. With values of LARGE bytes inside, it pays with more idle workers
+ * too, because stepwise would move the values through main memory at each step. */
 static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedule, uint32_t threads)
 {
     const double share = split_units(p, w, threads);
@@ -217,14 +220,14 @@ static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedul
     return w->count > 1 && w->chunks >= 2 && share >= enough;
 }
 
-/* Rows of a chunk of the sweep, unless wisdom or the caller choose them. */
+/* Returns the rows of a chunk of the sweep unless wisdom or the caller has chosen them. */
 static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const fv_plan_request *r,
                             uint32_t usual)
 {
     if (w->reduces)
         return r->reduced ? r->reduced : usual;
-    if (r->chunk || usual != ROWS_MAX) /* the caller chose it, or it was reduced to fit the
-                                          memory */
+    if (r->chunk || usual != ROWS_MAX) /* the caller chose the chunk, or it was reduced to fit
+                                          the memory */
         return usual;
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
         if (!p->graph.step[k].dead && p->graph.step[k].prob.op == FV_OP_SOFTMAX)
@@ -233,9 +236,9 @@ static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const f
     return usual;
 }
 
-/* Grid rows per chunk of a sweep whose last step computes blocks of grid rows. A chunk is a whole
- * block, or half, a quarter .. of one if that keeps more threads busy or the memory limit needs
- * it. */
+/* Returns the number of grid rows per chunk of a sweep whose last step computes blocks of grid
+ * rows. A chunk is a whole block, or half, a quarter and so on of one if that keeps more threads
+ * busy or the memory limit requires it. */
 static uint32_t block_lines(const fv_plan_sweep *w, const fv_problem *p, uint32_t most,
                             uint32_t threads)
 {
@@ -253,8 +256,8 @@ static uint32_t block_lines(const fv_plan_sweep *w, const fv_problem *p, uint32_
     return best;
 }
 
-/* If the sweep's last step computes blocks of grid rows, makes *chunk a multiple of the grid's
- * width. */
+/* Makes *chunk a multiple of the grid's width if the sweep's last step computes blocks of grid
+ * rows. */
 static void align_blocks(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
                          uint32_t threads, uint32_t *chunk)
 {
@@ -267,7 +270,7 @@ static void align_blocks(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_re
 }
 
 /* Stores the schedule and the chunk that wisdom has for the sweep in *r and *chunk, unless the
- * request sets them. Returns who decided, as fv_plan_sweep.source. */
+ * request sets them. Returns the origin of the choice, as in fv_plan_sweep.source. */
 static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_plan_request *r,
                               uint32_t *chunk)
 {

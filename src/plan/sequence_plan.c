@@ -1,5 +1,5 @@
-/* sequence_plan.c: plans that continue a sequence: they run a model's steps over rows of tokens,
- * and keep its states from one call to the next. */
+/* sequence_plan.c: makes plans that continue a sequence: they run a model's steps over rows of
+ * tokens, and keep the model's states from one call to the next. */
 #include "plan/sequence_plan.h"
 
 #include "base/abi.h"

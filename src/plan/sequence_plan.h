@@ -1,4 +1,4 @@
-/* sequence_plan.h: plans that continue a sequence by some tokens at each call. */
+/* sequence_plan.h: plans that continue a sequence by several tokens at each call. */
 #ifndef FOVEA_SRC_PLAN_SEQUENCE_PLAN_H
 #define FOVEA_SRC_PLAN_SEQUENCE_PLAN_H
 
@@ -6,14 +6,15 @@
 
 #include "plan/plan.h"
 
-/* EINVAL for options that are wrong for every model. */
+/* Returns FOVEA_EINVAL for options that are wrong for every model. */
 fovea_status fv_sequence_check(const fovea_sequence_options *o);
 typedef struct fv_sequence_request {
-    uint32_t rows;          /* tokens at a time */
-    const fovea_plan *kept; /* the plan whose sequence it continues; NULL: it has its own */
+    uint32_t rows;          /* number of tokens per call */
+    const fovea_plan *kept; /* the plan whose sequence this plan continues; NULL: it has its own */
     bool dry;
 } fv_sequence_request;
-/* The inputs' names are ids, position and last; for a single mixer x and position. */
+/* Makes such a plan. Its inputs are named ids, position and last, or x and position for a single
+ * mixer. */
 fovea_status fv_sequence_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                               const fovea_sequence_options *o, const fv_sequence_request *request,
                               fv_wisdom *wisdom);

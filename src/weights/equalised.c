@@ -1,5 +1,5 @@
-/* equalised.c: estimates from weights how large channels are, and the columns that read them, and
- * computes the exponents that make channels alike in size. */
+/* equalised.c: estimates, from weights, the sizes of channels and of the columns that read them,
+ * and computes the exponents that make the sizes of channels similar. */
 #include "weights/equalised.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static double square(double x)
 typedef struct slabs {
     const fv_weight *w;
     float *rows;
-    uint32_t first, n; /* `rows` has the weight's rows [first, first + n) */
+    uint32_t first, n; /* `rows` holds the weight's rows [first, first + n) */
 } slabs;
 
 static fovea_status slabs_open(slabs *s, const fv_weight *w)
@@ -54,7 +54,7 @@ static const float *row_of(slabs *s, uint32_t row)
     return s->rows + (size_t)(row - s->first) * s->w->cols;
 }
 
-/* Reads a vector; it is zeros if it is absent. */
+/* Reads a vector; an absent vector gives zeros. */
 static fovea_status vector(float **out, const fv_weight *w, uint32_t n)
 {
     FV_TRY(FV_MEM_ARRAY(out, n, FV_MEM_PLAN, "a weight's numbers"));
@@ -65,8 +65,8 @@ static fovea_status vector(float **out, const fv_weight *w, uint32_t n)
 
 /* ---- sizes ---- */
 
-/* Adds the mean squares of a norm's output channels: before its weight and bias they have variance
- * 1. */
+/* Adds the mean squares of a norm's output channels. Before its weight and bias are applied, the
+ * channels have variance 1. */
 static fovea_status add_norm(double *size, uint32_t period, uint32_t channels, const fv_weight *w,
                              const fv_weight *b)
 {
@@ -88,7 +88,8 @@ static double length(const float *row, const double *in, uint32_t n)
     return sum;
 }
 
-/* The mean squares of a product's input channels: its norm's output, or 1 if no norm is known. */
+/* Computes the mean squares of a product's input channels from the norm that writes them; they are
+ * 1 if no norm is known. */
 static fovea_status sizes_of_input(double **out, const fv_equal_source *s)
 {
     const uint32_t n = s->w.cols;
@@ -175,8 +176,8 @@ static fovea_status choose(int8_t *exponent, const fv_equal_sources *s)
     return status;
 }
 
-/* Reads the exponents from a cached file; else computes them and writes the file for later plans.
- */
+/* Reads the exponents from a cached file, or else computes them and writes the file for later
+ * plans. */
 static fovea_status look_up(int8_t *exponent, fv_packed_cache *cache, const fv_equal_sources *s)
 {
     fv_packed_key key;
@@ -194,7 +195,7 @@ static fovea_status look_up(int8_t *exponent, fv_packed_cache *cache, const fv_e
     return FOVEA_OK;
 }
 
-/* ---- what the model keeps ---- */
+/* ---- data that the model keeps ---- */
 
 static bool same(const fv_equal_sources *a, const fv_equal_sources *b)
 {

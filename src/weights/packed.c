@@ -20,7 +20,7 @@ static bool packs(const fv_kernel *kernel)
     return kernel && kernel->hooks->pack;
 }
 
-/* True if rows of values and of gates are packed in pairs. */
+/* Returns whether rows of values and of gates are packed in pairs. */
 static bool paired(const fv_kernel *kernel, const fv_problem *problem)
 {
     return packs(kernel) && (problem->epi & FV_EPI_SWIGLU);
@@ -37,7 +37,7 @@ uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_pr
 {
     const uint64_t plain =
         fv_size_mul(fv_size_mul(w->rows, w->cols), fv_type_size(fv_weight_type(w)));
-    /* Hooks count in size_t, which may have 32 bits. */
+    /* Packing functions count in size_t, which may have 32 bits. */
     if (!packs(kernel) || plain > SIZE_MAX / 2)
         return plain;
     return kernel->hooks->packed(problem, knobs);
@@ -50,7 +50,7 @@ static void read_slab(const fv_weight *w, bool pairs, uint32_t n0, uint32_t n, f
         fv_weight_read(w, w->rows / 2 + n0, n, out + (size_t)n * w->cols);
 }
 
-/* Whether n numbers can be rounded to `type`. */
+/* Checks that n numbers can be rounded to `type` without overflow. */
 static fovea_status check_range(const fv_weight *w, enum fv_type type, const float *data, size_t n)
 {
     const float limit = 65520; /* from here on values round to infinity instead of 65504 */
@@ -62,7 +62,7 @@ static fovea_status check_range(const fv_weight *w, enum fv_type type, const flo
     return FOVEA_OK;
 }
 
-/* Writes plain rows of the weight's type, which have no kernel's own order. */
+/* Writes rows of the weight's type, unpacked. */
 static fovea_status pack_plain(void *out, const fv_weight *w)
 {
     const enum fv_type type = fv_weight_type(w);
@@ -83,7 +83,7 @@ static fovea_status pack_plain(void *out, const fv_weight *w)
     return status;
 }
 
-/* How many rows are packed at a time; *bytes: their size as floats. */
+/* Returns how many rows are packed at a time, and sets *bytes to their size as floats. */
 static uint32_t slab_of(const fv_weight *w, const fv_problem *problem, uint64_t *bytes)
 {
     const bool pairs = (problem->epi & FV_EPI_SWIGLU) != 0;
@@ -179,8 +179,8 @@ static fovea_status lock_mapped(const fv_packed *p)
     return p->locked ? fv_machine_lock(begin, bytes, "packed weight") : FOVEA_OK;
 }
 
-/* Maps the packed weight if the cache has it, else packs it now. What is packed now is written to
- * the cache and mapped as well, so that all processes share the same pages. */
+/* Maps the packed weight if the cache has it; else packs it, writes it to the cache and maps the
+ * file, so that all processes share the same pages. */
 static fovea_status fill(fv_packed *p, fv_packed_cache *cache, const fv_kernel *kernel,
                          const fv_problem *problem)
 {
@@ -225,14 +225,15 @@ static fovea_status make(fv_packed **out, const fv_shared_weights *shared, fovea
     return FOVEA_OK;
 }
 
-/* The knobs that the packed bytes depend on: plain rows are the same for all kernels and knobs. */
+/* Returns the knobs that the packed bytes depend on; unpacked rows are the same for all kernels and
+ * knobs. */
 static const fv_knobs *knobs_of(const fv_kernel *kernel, const fv_knobs *knobs)
 {
     static const fv_knobs none;
     return packs(kernel) ? knobs : &none;
 }
 
-/* Under the lock. */
+/* Finds a packed weight that can be shared. The caller holds the lock. */
 static fv_packed *find(const fv_shared_weights *shared, const fovea_device *device, bool locked,
                        const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                        const fv_knobs *knobs)

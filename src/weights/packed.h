@@ -9,7 +9,7 @@
 
 typedef struct fv_packed fv_packed;
 
-/* One buffer of packed or plain weights. Plans share it if the weight, its format and its memory
+/* One buffer of packed or unpacked weights. Plans share it if the weight, its format and its memory
  * are the same. */
 struct fv_packed {
     fv_packed *next;
@@ -18,34 +18,36 @@ struct fv_packed {
     bool pairs; /* rows of values and gates are packed in pairs (SWIGLU) */
     fv_knobs knobs;
     uint32_t refs;
-    fovea_device *device; /* whose memory `mem` is, with a reference; NULL: host memory at `data` */
-    bool locked;          /* host memory that is locked in main memory */
+    fovea_device *device; /* the device that owns `mem`, with a reference; NULL: host memory at
+                             `data` */
+    bool locked;          /* the pages are locked in main memory */
     fv_mem mem;
     uint64_t size;
     void *data;
-    void *map; /* the mapping, read-only, of the file that has `data`; NULL: `data` was allocated */
+    void *map; /* read-only mapping of the file that contains `data`; NULL: `data` was allocated */
 };
 
-/* Gets `w` packed for `kernel` and `problem` (kernel NULL: plain rows of w->type) on `device`
- * (NULL: in host memory, `locked` or not). It is packed now unless another plan has it; then the
- * mapped pages that it was read from are released. ENOTSUP for values that are too large for
- * float16. Release with fv_packed_unref. */
+/* Gets `w` packed for `kernel` and `problem` (kernel NULL: unpacked rows of w->type) on `device`
+ * (NULL: in host memory, `locked` or not). If no plan has packed it yet, packs it now and then
+ * releases the mapped pages of the checkpoint that it was read from. Returns FOVEA_ENOTSUP for
+ * values that are too large for float16. Release with fv_packed_unref. */
 fovea_status fv_packed_get(fv_packed **out, fv_shared_weights *shared, fovea_device *device,
                            bool locked, const fv_weight *w, const fv_kernel *kernel,
                            const fv_problem *problem, const fv_knobs *knobs);
-/* Whether a packed weight exists already that fv_packed_get would share. */
+/* Returns whether a packed weight exists already that fv_packed_get would share. */
 bool fv_packed_there(fv_shared_weights *shared, const fovea_device *device, bool locked,
                      const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                      const fv_knobs *knobs);
 void fv_packed_unref(fv_shared_weights *shared, fv_packed *p);
-/* Packs a weight in host memory again, in the same way, after its tensors' numbers have changed.
- * `staging`: fv_packed_staging bytes; plain rows of 16 bits allocate memory instead. ENOTSUP. */
+/* Packs a weight in host memory again, in the same way, after the values of its tensors have
+ * changed. `staging` has fv_packed_staging bytes; unpacked rows of 16 bits allocate memory instead.
+ * Returns FOVEA_ENOTSUP for values that are too large for float16. */
 fovea_status fv_packed_again(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem,
                              float *staging);
 uint64_t fv_packed_staging(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem);
 /* Releases the mapped pages of the files that a weight was read from. */
 void fv_packed_release_sources(const fv_weight *w);
-/* The size of a packed weight, without packing it. */
+/* Returns the size in bytes of a packed weight, without packing it. */
 uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                         const fv_knobs *knobs);
 

@@ -11,9 +11,10 @@
 #include "checkpoint/safetensors.h"
 #include "platform/os/os.h"
 
-/* In bytes. Smaller weights have no file, because packing them is faster than opening one. */
+/* in bytes. Smaller weights are not written to files, because packing them is faster than opening a
+ * file. */
 #define SMALLEST (64u << 10)
-/* In bytes. If a folder has more, its oldest files are removed before others are added. */
+/* in bytes. If a folder holds more, its oldest files are removed before others are added. */
 #define FOLDER_MOST (UINT64_C(4) << 30)
 #define HEADER 4096
 #define EQUALISED_MOST 20 /* maximum number of weights in the key of channel exponents */
@@ -25,8 +26,8 @@ static const char magic[8] = {'F', 'O', 'V', 'E', 'A', 'W', 'T', '1'};
 
 struct header {
     char magic[8];
-    uint64_t checksum; /* of the packed weight */
-    uint64_t size;     /* its bytes */
+    uint64_t checksum; /* checksum of the packed weight */
+    uint64_t size;     /* size of the packed weight in bytes */
     fv_packed_key key;
 };
 _Static_assert(sizeof(struct header) <= HEADER, "the header does not overlap the weight");
@@ -171,8 +172,8 @@ bool fv_packed_key_make(fv_packed_key *k, const fv_packed_cache *c, const fv_pac
     return true;
 }
 
-/* Adds a weight as one number, a hash: a key has too few numbers for all fields of several weights.
- */
+/* Adds a weight as one number, a hash, because a key has too few numbers for all fields of several
+ * weights. */
 static void put_sum(fv_packed_key *k, const fv_weight *w)
 {
     fv_packed_key own = {0};
@@ -219,7 +220,7 @@ static fovea_status path_of(char **out, const fv_packed_cache *c, const fv_packe
     return FOVEA_OK;
 }
 
-/* Whether a file is complete, undamaged and the packed weight of that key. */
+/* Returns whether a file is complete and undamaged, and contains the packed weight of that key. */
 static bool is_sound(const void *file, uint64_t size, const fv_packed_key *k, uint64_t packed)
 {
     struct header h;

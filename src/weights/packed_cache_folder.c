@@ -1,5 +1,5 @@
-/* packed_cache_folder.c: the folder of packed weights: where it is, what it has, removing its
- * files. */
+/* packed_cache_folder.c: the folder of packed weights: finds it, measures its files and removes old
+ * ones. */
 #include <stdlib.h>
 #include <string.h>
 
