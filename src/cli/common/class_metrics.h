@@ -1,12 +1,14 @@
-/* class_metrics.h: how often the true class has the largest score, or one of the five largest. */
+/* class_metrics.h: top-1 and top-5 accuracy: how often the true class has the largest score, or one
+ * of the five largest. */
 #ifndef FOVEA_CLI_CLASS_METRICS_H
 #define FOVEA_CLI_CLASS_METRICS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The number of classes that rank before class `truth`: those with a larger score, and those with
- * an equal score and a smaller index. If the score of `truth` is NaN, all classes do. */
+/* Returns the number of classes that rank before class `truth`: those with a larger score, and
+ * those with an equal score and a smaller index. If the score of `truth` is NaN, returns
+ * `classes`. */
 uint32_t class_before(const float *score, uint32_t classes, uint32_t truth);
 
 typedef struct class_counts {
@@ -20,7 +22,7 @@ typedef struct class_scores {
     double top1, top5;
 } class_scores;
 
-/* Of one picture at least. */
+/* Returns the shares; at least one picture must have been added. */
 class_scores class_score(const class_counts *c);
 
 #endif

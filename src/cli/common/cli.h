@@ -20,10 +20,10 @@ enum cli_exit {
     CLI_OK = 0,
     CLI_USAGE = 1,
     CLI_UNSUPPORTED = 2,
-    CLI_WRONG = 3, /* failed verification */
+    CLI_WRONG = 3, /* the verification failed */
     CLI_DEVICE = 4,
-    CLI_UNSTABLE = 5, /* only with --strict or --baseline */
-    CLI_SLOWER = 6,   /* than the baseline */
+    CLI_UNSTABLE = 5, /* an unreliable result; only with --strict or --baseline */
+    CLI_SLOWER = 6,   /* slower than the baseline */
     CLI_INPUT = 7,
 };
 
@@ -32,8 +32,8 @@ enum cli_exit {
 /* The shared options that a command accepts. */
 enum cli_takes {
     CLI_TAKES_ISA = 1 << 0,
-    CLI_TAKES_DEVICE = 1 << 1, /* also threads, cores, longest dispatch */
-    CLI_TAKES_PLAN = 1 << 2,   /* attention, types, schedule, memory, rigor */
+    CLI_TAKES_DEVICE = 1 << 1, /* also --threads, --cores and --max-dispatch */
+    CLI_TAKES_PLAN = 1 << 2,   /* --attention, --dtype, --schedule, --memory-limit, --rigor */
     CLI_TAKES_WISDOM = 1 << 3,
     CLI_TAKES_SIZE = 1 << 4,
     CLI_TAKES_PICTURES = 1 << 5,
@@ -47,8 +47,8 @@ typedef struct cli_command {
     const char *name, *usage, *summary;
     int (*run)(const struct cli_command *self, int argc, char **argv);
     unsigned takes;
-    bool development;     /* hidden from the help: for developers of Fovea */
-    const char *examples; /* command lines, each ends with a line feed */
+    bool development;     /* not listed in the help: for developers of Fovea */
+    const char *examples; /* command lines; each ends with a line feed */
 } cli_command;
 
 /* A value (an exit code, an environment variable) and its meaning, for the help. */
@@ -56,12 +56,13 @@ typedef struct cli_term {
     const char *name, *meaning;
 } cli_term;
 
-/* commands.c: the tables from which help, completion and manual pages are made; each ends with an
+/* commands.c: the tables that help, completion and manual pages are made from. Each ends with an
  * entry whose name is NULL. */
 extern const cli_command cli_commands[];
 extern const cli_term cli_exit_terms[], cli_environment_terms[];
-extern const char cli_model_words[];                   /* what MODEL is */
-const cli_command *cli_command_find(const char *name); /* NULL: there is none */
+extern const char cli_model_words[]; /* explains the argument MODEL */
+/* Returns NULL if there is no such command. */
+const cli_command *cli_command_find(const char *name);
 
 int cli_info(const cli_command *self, int argc, char **argv);
 int cli_run(const cli_command *self, int argc, char **argv);
@@ -82,7 +83,8 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 /* ---- messages ---- */
 
 #if defined(__GNUC__)
-/* printf of MinGW follows C; the compiler's default check expects that of Windows */
+/* On MinGW, this program's printf follows C; the compiler's default check expects Windows'
+ * printf */
 #ifdef __MINGW32__
 #define CLI_PRINTF(f, a) __attribute__((format(gnu_printf, f, a)))
 #else
@@ -92,29 +94,31 @@ int cli_manual(const cli_command *self, int argc, char **argv);
 #define CLI_PRINTF(f, a)
 #endif
 
-/* log_filter.c: has the library's log messages printed on stderr, filtered by FOVEA_LOG. */
+/* log_filter.c: makes the library print its log messages on stderr, filtered by FOVEA_LOG. */
 void cli_log_begin(void);
-/* Writes "fovea: ..." to stderr. */
+/* Writes "fovea: " and the message to stderr. */
 void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
 /* Warns on stderr if the plan's attention differs from the one that the model was trained with. A
  * repetition of the last warning is not printed. */
 void cli_tell_untrained(const fovea_plan_info *plan);
-/* A text, to be freed, about the products' precision that FOVEA_COMPUTE_AUTO chose: which one, why,
- * and which options give another. NULL if the options named the precision. */
+/* Returns a text, which the caller frees, about the products' precision that FOVEA_COMPUTE_AUTO
+ * chose: which one, why, and which options select another. Returns NULL if the options specified
+ * the precision. */
 char *cli_products_text(const fovea_plan_info *plan);
 /* Prints cli_products_text on stderr, unless it equals the last such text. */
 void cli_tell_products(const fovea_plan_info *plan);
-/* A text, to be freed, that says which share of a plan's time is spent in reference kernels; NULL
- * if the share is negligible. */
+/* Returns a text, which the caller frees, that says which share of a plan's time is spent in
+ * reference kernels. Returns NULL if the share is negligible. */
 char *cli_reference_text(const fovea_plan_info *plan);
 /* Warns with cli_reference_text on stderr, unless it equals the last such text. */
 void cli_tell_reference(const fovea_plan_info *plan);
-/* A text, to be freed, that describes the preprocessing of pictures and names the file that
- * specifies it: "preprocessor_config.json: CLIPImageProcessor, short side to 224, ...". */
+/* Returns a text, which the caller frees, that describes the preprocessing of pictures and names
+ * the file that specifies it: "preprocessor_config.json: CLIPImageProcessor, short side to 224,
+ * ...". */
 char *cli_preprocess_text(const fovea_preprocess *p, const fovea_model_info *info);
 /* Prints cli_preprocess_text on stderr, as a warning if no file specifies the preprocessing. */
 void cli_tell_preprocess(const fovea_preprocess *p, const fovea_model_info *info);
-/* Like cli_tell; returns `code`. */
+/* Prints a message as cli_tell does, and returns `code`. */
 int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
 /* If `status` is a failure, writes the library's error message to stderr. Returns the exit code for
  * `status`, 0 for FOVEA_OK. */
@@ -128,8 +132,8 @@ int cli_check(fovea_status status);
             return code_;                                                                          \
     } while (0)
 
-/* Runs `call` only if `code` is still 0, and stores its exit code there. For functions that must
- * free something at their end, and so cannot return early. */
+/* Runs `call` only if `code` is still 0, and stores its exit code there. Use it in functions that
+ * must free something at their end, and so cannot return early. */
 #define CLI_THEN(code, call)                                                                       \
     do {                                                                                           \
         if (!(code))                                                                               \
@@ -140,17 +144,20 @@ int cli_check(fovea_status status);
 
 /* One option of a command. */
 typedef struct cli_option {
-    const char *name;     /* NULL ends a list */
-    char letter;          /* 0: none */
-    const char *argument; /* NULL: a flag */
+    const char *name;     /* NULL in the last entry of a list */
+    char letter;          /* 0 if the option has no letter */
+    const char *argument; /* NULL for a flag */
     const char *help;
-    /* const char ** for an option with an argument, bool * for a flag, cli_texts * if `again` */
+    /* a const char ** for an option with an argument, a bool * for a flag, a cli_texts * with
+     * `again` */
     void *target;
-    /* for shared options: bits of enum cli_takes, of which a command needs one */
+    /* for shared options: bits of enum cli_takes; the option belongs to commands with any of
+     * them */
     unsigned takes;
-    /* values of the argument, ended by NULL, for help and completion; NULL: any value */
+    /* values of the argument, ended by NULL, for help and completion; NULL if any value is
+     * allowed */
     const char *const *choices;
-    bool again; /* may be given several times; then target is a cli_texts * */
+    bool again; /* the option may be given several times; then target is a cli_texts * */
 } cli_option;
 
 /* The arguments of an option that may be given several times, in order. The caller frees `text`. */
@@ -159,25 +166,25 @@ typedef struct cli_texts {
     size_t n;
 } cli_texts;
 
-/* The arguments of the options that all commands share, unparsed; NULL: not given. */
-typedef struct cli_common { /* More than 25 fields: one for each option */
+/* The unparsed arguments of the shared options. An option that was not given is NULL. */
+typedef struct cli_common { /* More than 25 fields, because each option has one */
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *weights_cache;
     const char *schedule, *chunk, *size, *backend, *prefix;
     const char *nala_lambda, *pola_alpha, *q_scale, *linear_heads;
     bool json, strict, no_exif;
-    /* the text of --help for --dtype, set by commands that accept 16-bit types */
+    /* what --help prints about --dtype, for commands that accept 16-bit types */
     const char *half;
-    const char *more; /* text that --help prints below the options; NULL: no text */
-    /* the text of --help for --compute, if it is not that of single operators */
+    const char *more; /* text that --help prints below the options, or NULL */
+    /* what --help prints about --compute; NULL for commands that run single operators */
     const char *products;
-    /* --dtype accepts int8 too, which stores the weights of a model in int8 */
+    /* --dtype also accepts int8, which stores the weights of a model in int8 */
     bool stores_int8;
-    /* without --compute and --dtype, products are FOVEA_COMPUTE_AUTO instead of
+    /* without --compute and --dtype, the default is FOVEA_COMPUTE_AUTO instead of
      * FOVEA_COMPUTE_F32 */
     bool fast;
-    bool new_wisdom; /* the file of --wisdom may not exist yet */
+    bool new_wisdom; /* the file of --wisdom need not exist yet */
 } cli_common;
 
 /* Initialisers of cli_common for commands that plan and run a model. */
@@ -190,8 +197,8 @@ typedef struct cli_common { /* More than 25 fields: one for each option */
     "that fovea tune has found accurate enough, else bf16 where the device has instructions for "  \
     "it, else f32; f32; bf16; int8"
 
-/* Parses argv into the options' targets; positional arguments begin at argv[*first]. On --help it
- * prints the help and sets *first to 0, and the command has nothing left to do. */
+/* Parses argv into the options' targets; positional arguments begin at argv[*first]. For --help,
+ * prints the help and sets *first to 0; the command must then return. */
 int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
               int argc, char **argv);
 
@@ -200,7 +207,7 @@ typedef struct cli_description {
     const cli_command *command;
     const cli_option *option;
     size_t options;
-    const char *more; /* of cli_common; NULL: nothing */
+    const char *more; /* a copy of cli_common.more, or NULL */
 } cli_description;
 
 typedef void cli_describer(const cli_description *d, void *payload);
@@ -220,42 +227,43 @@ typedef struct cli_settings {
     bool dtype_given;
     uint32_t chunk;
     uint64_t memory_limit;
-    uint32_t width, height; /* of --size; 0: not given */
-    int backend;            /* a fovea_resample, from --backend; -1: not given */
+    uint32_t width, height; /* from --size; 0 if not given */
+    int backend;            /* a fovea_resample from --backend; -1 if not given */
     fovea_linear_attention_params linear;
 } cli_settings;
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
 const char *cli_compute_name(fovea_compute compute);
-/* The precision that FOVEA_COMPUTE_AUTO chooses in a plan with these options; any other `compute`
- * is returned as it is. */
+/* Sets *out to the precision that FOVEA_COMPUTE_AUTO chooses in a plan with these options. Any
+ * other `compute` is returned unchanged. */
 int cli_settle_compute(fovea_compute *out, const fovea_model *model, fovea_device *device,
                        const fovea_plan_options *options);
 int cli_settle(cli_settings *out, const cli_common *common);
-/* Loads the wisdom of the file of --wisdom and names that file as the one to save to; "none" does
- * neither. */
+/* Loads wisdom from the file of --wisdom, and makes it the file that new wisdom is saved to. For
+ * "none", does neither. */
 int cli_wisdom(const cli_common *c);
-/* Parses `text` as a whole number in [low, high]; if `text` is NULL, *out keeps its value. */
+/* Parses `text` as a whole number from low to high. If `text` is NULL, *out keeps its value. */
 int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high);
 int cli_real(double *out, const char *option, const char *text, double low, double high);
-/* The index of `text` in `names`, which end with NULL; if `text` is NULL, *out keeps its value. */
+/* Sets *out to the index of `text` in `names`, which end with NULL. If `text` is NULL, *out keeps
+ * its value. */
 int cli_choose(int *out, const char *option, const char *text, const char *const *names);
-/* "518", "1920x1080". */
+/* Parses a size such as "518" or "1920x1080". */
 int cli_size(uint32_t *width, uint32_t *height, const char *text);
-/* Splits a list at its commas and expands the ranges A..B*F and A..B+S, and "all" of the option
- * "device". *out ends with NULL and is freed by cli_list_free. If `text` is NULL, the list has the
- * one entry NULL, and *n is 1. */
+/* Splits a list at its commas, and expands the ranges A..B*F and A..B+S, and "all" for the option
+ * "device". *out ends with NULL; free it with cli_list_free. If `text` is NULL, the list has the
+ * single entry NULL, and *n is 1. */
 int cli_list(char ***out, size_t *n, const char *option, const char *text);
 void cli_list_free(char **list);
 
-/* The entry of `names` (ended by NULL) of which `text` is most likely a misspelling; NULL: no entry
- * is close. */
+/* Returns the entry of `names` (ended by NULL) of which `text` is most likely a misspelling, or
+ * NULL if no entry is close. */
 const char *cli_likely(const char *text, const char *const *names);
 
-/* Zeroed memory, aligned to a cache line; exits the program when memory runs out. */
+/* Returns zeroed memory, aligned to a cache line. Exits the program if memory runs out. */
 void *cli_alloc(size_t count, size_t size);
-/* Grows an array that has `n` elements (NULL if 0) if it is full, so that one more fits. Exits the
- * program if memory runs out. */
+/* Returns the array with capacity for at least one more element than its `n` (NULL if n is 0).
+ * Exits the program if memory runs out. */
 void *cli_grow(void *array, size_t n, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
 
@@ -268,42 +276,44 @@ typedef struct cli_session {
     fovea_model_info info;
 } cli_session;
 
-/* These functions return an exit code. cli_open replaces the device "auto" by the one on which the
- * model is fastest at --size according to wisdom. cli_close saves the measurements that --rigor or
- * FOVEA_RIGOR asked for. */
+/* These functions return an exit code. cli_open replaces the device "auto" with the one on which
+ * the model is fastest at --size according to wisdom. cli_close saves the measurements that --rigor
+ * or FOVEA_RIGOR asked for. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
 int cli_linear_form(fovea_linear_attention_params *out, const cli_common *c);
 /* Adds the options of linear attention that were given (--nala-lambda and others) to `params`, the
  * parameters of a result; returns `params`. */
 json_t *cli_add_linear_form(json_t *params, const cli_settings *s);
-/* prefix, linear: NULL: none. */
+/* prefix and linear may be NULL. */
 int cli_load_model(fovea_model **out, const char *path, const char *prefix,
                    const fovea_linear_attention_params *linear);
-/* Loads a model without its cache of packed weights: training soon replaces the file, so that a
- * cached copy would never be used again. */
+/* Loads a model without its cache of packed weights: training soon replaces the file, and then a
+ * cached copy would be useless. */
 int cli_load_student(fovea_model **out, const char *folder);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
-/* The name of the attention that the model runs with: --attention, else the model's own. */
+/* Returns the name of the attention that the model runs with: --attention if given, else the
+ * model's own. */
 const char *cli_attention(const cli_settings *s, const fovea_model_info *info);
-/* The model's preprocessing, changed by --size and --backend if they were given. */
+/* Returns the model's preprocessing, with --size and --backend applied if they were given. */
 fovea_preprocess cli_preprocess(const cli_settings *s, const fovea_model *model);
-/* The model's output `name`, as a string that lives as long as the model; NULL: it has no such
- * output. */
+/* Returns the model's output `name`, as a string that lives as long as the model, or NULL if the
+ * model has no such output. */
 const char *cli_output_name(const fovea_model *model, const char *name);
-/* The name of the output with the class logits of pixels; NULL: the model has none. */
+/* Returns the name of the output with the class logits of pixels, or NULL if the model has none. */
 const char *cli_segments_output(const fovea_model *model);
-/* detector.c: whether boxes are computed from output `name`. A detector needs all outputs for which
- * this is true. */
+/* detector.c: returns whether boxes are computed from output `name`. A detector needs all outputs
+ * for which the function returns true. */
 bool cli_makes_boxes(const fovea_model *model, const char *name);
-/* Clips a box to a frame of width x height pixels; out: x, y, width and height. */
+/* Clips a box to a frame of width x height pixels. Sets `out` to x, y, width and height. */
 void cli_place_box(double out[4], const fovea_detection *box, uint32_t width, uint32_t height);
-/* The size of a picture after preprocessing. */
+/* Computes the size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
-enum { CLI_BATCH = 256 }; /* frames of a run at most, the limit of a plan */
-/* --dtype sets the type of weights. On devices other than the CPU it sets that of activations too,
- * unless it is int8. Frames get the size that the model sees; without a model it is not set. */
+enum { CLI_BATCH = 256 }; /* most frames in a run; equals the limit of a plan */
+/* Fills *out from the shared options. --dtype sets the type of weights. On devices other than the
+ * CPU it also sets the type of activations, unless it is int8. Frames get the size that the model
+ * sees; without a model their size is not set. */
 void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device,
                       const fovea_model *model);
 
@@ -312,22 +322,23 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
 typedef struct cli_output {
     FILE *file;
     const char *path;
-    char *temporary; /* temporary name until the file is complete; NULL: written in place */
-    bool nameless;   /* opened with O_TMPFILE: has no name in the folder yet */
+    /* temporary name until the file is complete; NULL if the file is written in place */
+    char *temporary;
+    bool nameless; /* opened with O_TMPFILE: has no name in the folder yet */
 } cli_output;
 
-/* Checks that the file can be written, before long work begins; changes nothing. */
+/* Checks before long work that the file can be written. Changes nothing. */
 int cli_output_check(const char *path);
 int cli_output_begin(cli_output *out, const char *path);
-/* Renames the finished file to its path. If writing failed, or the caller passes a `problem` (else
- * NULL), the old file stays. */
+/* Renames the finished file to its path. If writing failed, or `problem` is not NULL, the old file
+ * remains. */
 int cli_output_end(cli_output *o, const char *problem);
-/* cli_file_name: the part of a path after its last slash. cli_folder: the folder part, to be
- * freed. */
+/* cli_file_name returns the part of a path after its last slash. cli_folder returns the folder
+ * part, which the caller frees. */
 const char *cli_file_name(const char *path);
 char *cli_folder(const char *path);
 bool cli_is_folder(const char *path);
-/* Whether both paths exist and name the same file. */
+/* Returns whether both paths exist and name the same file. */
 bool cli_same_file(const char *a, const char *b);
 
 /* ---- pictures, arrays ---- */
@@ -340,38 +351,39 @@ typedef struct cli_image {
 
 bool cli_is_stdin(const char *path); /* "-" */
 /* Reads JPEG, PNG, WebP, TIFF, BMP, PBM, PGM or PPM, recognised by content; "-" is standard input.
- * Grey becomes RGB. Alpha is dropped unless cli_images_on_white was called. Pictures and masks are
- * turned upright as EXIF says, unless cli_images_as_stored was called. */
+ * Grey becomes RGB. Alpha is dropped unless cli_images_on_white was called. EXIF's orientation is
+ * applied to pictures and masks, unless cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);
 /* Reads one byte per pixel into `rgb`: the values of a grey PNG or PGM, or the palette indices of a
  * PNG. */
 int cli_indices_read(cli_image *out, const char *path);
-/* Reads a grey PNG of 16 bits into `rgb`: two bytes per pixel, in the machine's byte order. */
+/* Reads a 16-bit grey PNG into `rgb`: two bytes per pixel, in the machine's byte order. */
 int cli_depth_read(cli_image *out, const char *path);
-/* whether the file begins with the signature of Y4M, whatever its name is */
+/* returns whether the file begins with the signature of Y4M, whatever its name is */
 bool cli_is_y4m(const char *path);
 void cli_images_as_stored(void);
-/* Sets whether transparent pixels are blended with white in pictures read from now on, as some
- * models' image processors do; else alpha is dropped. */
+/* Sets whether pictures read from now on have transparent pixels blended with white, as some
+ * models' image processors do. Otherwise alpha is dropped. */
 void cli_images_on_white(bool white);
-/* The names of the pictures in a folder, sorted by bytes. Files are recognised by their first
- * bytes; those that have only the name of a picture are listed too, and fail when they are read.
- * Subfolders are not searched. One message names the files left out. Free with cli_list_free. */
+/* Lists the names of the pictures in a folder, sorted by bytes. Files are recognised by their first
+ * bytes. A file that has only the name of a picture is listed too, and fails when it is read.
+ * Subfolders are not searched. One message names the files left out. Free *names with
+ * cli_list_free. */
 int cli_folder_pictures(char ***names, size_t *n, const char *folder);
 int cli_image_write_png(const char *path, const cli_image *image);
-/* Writes one byte per pixel: an index into the palette of `colours` R, G, B triples. If palette is
- * NULL, `index` has R, G, B triples. */
+/* Writes a PNG with one byte per pixel: an index into the palette of `colours` R, G, B triples. If
+ * `palette` is NULL, `index` contains R, G, B triples. */
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
                           const uint8_t *palette, uint32_t colours);
-/* Grey of 16 bits. */
+/* Writes a 16-bit grey PNG. */
 int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width, uint32_t height);
 void cli_image_free(cli_image *image);
 
-/* json_file.c: parses a JSON file that the user named. Release *out with json_decref. */
+/* json_file.c: parses a JSON file that the user specified. Release *out with json_decref. */
 int cli_json_read(json_t **out, const char *path);
 
 bool cli_ends_with(const char *text, const char *end);
-/* Describes float32 values for writing; `shape` has `rank` sizes. */
+/* Returns a description of float32 values for writing; `shape` has `rank` sizes. */
 fovea_tensor cli_tensor(const char *name, const float *data, uint32_t rank, const uint64_t *shape);
 int cli_npy_write(const char *path, const float *data, const uint64_t *shape, uint32_t rank);
 
@@ -382,29 +394,31 @@ enum { CLI_COMPONENTS = 3 };
  * compared. */
 typedef struct cli_basis {
     uint32_t columns;
-    double *mean, *axis; /* axis: one row a component */
+    double *mean, *axis; /* axis: one row per component */
     double low[CLI_COMPONENTS], high[CLI_COMPONENTS];
 } cli_basis;
 
 cli_basis cli_basis_of(const float *features, size_t rows, uint32_t columns);
 void cli_basis_free(cli_basis *b);
-/* As a .safetensors, in float32. */
+/* Writes the basis as a float32 .safetensors file. */
 int cli_basis_write(const cli_basis *b, const char *path);
 int cli_basis_read(cli_basis *out, const char *path);
 /* Draws the token features of a grid as colours, scaled up to width x height. */
 void cli_pca(cli_image *out, const cli_basis *b, const float *features, uint32_t grid_width,
              uint32_t grid_height, uint32_t width, uint32_t height);
 
-/* Bilinear interpolation of a grid at (x, y), in cells; (0, 0) is the centre of the first cell. */
+/* Returns the bilinear interpolation of a grid at (x, y), in cells; (0, 0) is the centre of the
+ * first cell. */
 double cli_sample(const double *grid, uint32_t grid_width, uint32_t grid_height, double x,
                   double y);
 
-/* Draws ASCII text with its upper left corner at (x, y), every dot of a letter `scale` pixels wide,
- * clipped to the picture. */
+/* Draws ASCII text with its upper left corner at (x, y), clipped to the picture. Each dot of a
+ * letter is `scale` pixels wide. */
 void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const uint8_t rgb[3],
                  const char *text);
 
-/* Cosine of two rows: 1 if both are zero; 0 if only one is, or if values are not finite. */
+/* Returns the cosine of two rows: 1 if both are zero, 0 if only one is zero or a value is not
+ * finite. */
 double cli_cosine(const float *a, const float *b, size_t n);
 /* Mean and smallest cosine of corresponding rows of two matrices; row `at` has the smallest. */
 typedef struct cli_likeness {
@@ -412,30 +426,31 @@ typedef struct cli_likeness {
     size_t at;
 } cli_likeness;
 cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_t columns);
-/* The name of the output with the model's final token features: the last hidden state, the grid of
- * a detector, or the last stage. NULL: it has none. */
+/* Returns the name of the output with the model's final token features: the last hidden state, the
+ * grid of a detector, or the last stage. Returns NULL if the model has none. */
 const char *cli_features_output(const fovea_model *model);
-/* The name of the output from which a detector chooses its queries; NULL: the model does not choose
- * queries. Nearly equal scores can swap queries, so that rows of queries of two runs cannot be
- * compared; rows of this output can. */
+/* Returns the name of the output from which a detector chooses its queries, or NULL if the model
+ * does not choose queries. Queries with nearly equal scores can swap, so that the query rows of two
+ * runs cannot be compared. The rows of this output can be compared. */
 const char *cli_chosen_from(const fovea_model *model);
 
 /* ---- progress ---- */
 
-/* A long task. A task that begins while it runs is shown instead of it. End each with
+/* A long task. If another task begins while it runs, that one is shown instead. End each task with
  * cli_progress_end. */
 typedef struct cli_progress {
     const char *what;
     char text[96]; /* copy of `what`, for the thread that draws */
     double begin, shown, done, total;
-    /* what `done` counts, to show a rate; NULL: no rate. Set after cli_progress_begin. */
+    /* name of the units that `done` counts, to show a rate; NULL for no rate. Set after
+     * cli_progress_begin. */
     const char *unit;
     struct cli_progress *below;
 } cli_progress;
 
 double cli_seconds(void);
-/* Shows, only on a terminal and after the first second, a line that counts seconds; once done > 0,
- * a bar with the rate and the time left. */
+/* Shows a line that counts seconds, but only on a terminal and after the first second. Once done >
+ * 0, the line has a bar, the rate and the time left. */
 void cli_progress_begin(cli_progress *p, const char *what);
 void cli_progress_show(cli_progress *p, double done, double total);
 void cli_progress_end(cli_progress *p);
@@ -447,15 +462,16 @@ void cli_progress_hide(void);
 json_t *cli_build(void);
 json_t *cli_environment(const fovea_device *device);
 json_t *cli_plan_bytes(const fovea_plan_info *info);
-/* A copy of `text` without terminal control characters; to be freed. */
+/* Returns a copy of `text` without terminal control characters. The caller frees it. */
 char *cli_printable(const char *text);
-/* JSON allows only UTF-8 and finite numbers: other bytes become U+FFFD, other numbers null. */
+/* JSON allows only UTF-8 and finite numbers: these functions replace other bytes with U+FFFD and
+ * other numbers with null. */
 json_t *cli_json_text(const char *text);
 json_t *cli_json_number(double x);
-/* One object, one line. */
+/* Prints one object as one line. */
 void cli_print_json(json_t *object);
-/* json_csv.c: writes an array of objects as comma-separated values, one line for each object.
- * Columns have the keys of the JSON; keys of nested objects are prefixed with the object's key.
+/* json_csv.c: writes an array of objects as comma-separated values, one line per object. The
+ * columns are the keys of the JSON; keys of nested objects are prefixed with the object's key.
  * Arrays are left out. */
 void cli_csv_write(FILE *to, const json_t *results);
 /* A short text returned by value, for use within one expression. */
@@ -465,7 +481,8 @@ typedef struct cli_word {
 cli_word cli_bytes(uint64_t bytes); /* "1.4 MiB" */
 cli_word
 cli_duration(double seconds); /* "35 us", "12.3 ms", "4.1 s", "7 min", "2.5 h", "4.7 days" */
-/* ", int8 products (as tuned)"; empty if products are float32 for any other reason than tuning. */
+/* Returns a text such as ", int8 products (as tuned)". The text is empty if products are float32
+ * for any reason except tuning. */
 cli_word cli_products(const fovea_plan_info *plan);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "cli/common/cli.h"
 
-/* The values that may follow an option or a command's name. */
+/* The values that may follow an option or a command's name, by their kind. */
 typedef struct values {
     enum { ANYTHING, WORDS, FILES, MODELS } kind;
     char *words; /* of kind WORDS, separated by blanks; to be freed */
@@ -24,7 +24,7 @@ static char *joined(const char *(*at)(size_t), const char *before)
     return all;
 }
 
-static const char *const *listed; /* by `choice` */
+static const char *const *listed; /* the choices of kind LISTED, set by `choice` */
 
 static const char *choice(size_t i)
 {
@@ -54,8 +54,8 @@ static values values_of_option(const cli_option *o)
     return (values){ANYTHING, NULL};
 }
 
-/* The values of a command's positional arguments: the words of a choice a|b|c that its usage begins
- * with, else models or files. */
+/* Returns the values of a command's positional arguments. If its usage begins with a choice a|b|c,
+ * these are a, b and c; else models or files. */
 static values values_of_command(const cli_command *c)
 {
     const size_t n = strcspn(c->usage, " ");
@@ -70,8 +70,8 @@ static values values_of_command(const cli_command *c)
     return (values){c->takes & CLI_TAKES_MODEL ? MODELS : FILES, NULL};
 }
 
-/* Prints `text` with a backslash before each character of `special`, and `quote` in place of a
- * quote. */
+/* Prints `text` with a backslash before each character in `special`, and with `quote` instead of
+ * each quote. */
 static void escaped(const char *text, const char *special, const char *quote)
 {
     for (; *text; text++) {
@@ -132,8 +132,8 @@ static void bash_command(const cli_description *d, void *unused)
     free(v.words);
 }
 
-/* Splits the line at blanks only. bash itself also splits at colons and =, and takes from COMPREPLY
- * only the part after the last of these. */
+/* Prints the bash script. It splits the line at blanks only. bash itself also splits at colons and
+ * =, and uses only the part of COMPREPLY after the last of these. */
 static void bash(const char *commands, const char *models)
 {
     puts("# Completes fovea in bash; written by: fovea completion bash\n"

@@ -9,8 +9,8 @@
 
 #include "cli/common/cli.h"
 
-/* Where the Python module is, relative to the program: when installed, in a wheel, and in a build
- * folder of the repository. */
+/* Possible locations of the Python module, relative to the program: after installation, in a wheel,
+ * and in a build folder of the repository. */
 static const char *const locations[] = {"../share/fovea/convert", "../../fovea/convert",
                                         "../../../python/fovea/convert"};
 
@@ -33,8 +33,8 @@ static char *readable(char *file)
     return NULL;
 }
 
-/* Path of the module relative to the program's folder, else in CLI_CONVERT_FOLDER; to be freed.
- * NULL: not found. */
+/* Returns the path of the module, relative to the program's folder or in CLI_CONVERT_FOLDER; the
+ * caller frees it. Returns NULL if the module was not found. */
 static char *find_module(void)
 {
     char *program = realpath("/proc/self/exe", NULL), *found = NULL;
@@ -45,14 +45,14 @@ static char *find_module(void)
     return found ? found : readable(cli_text("%s/__main__.py", CLI_CONVERT_FOLDER));
 }
 
-/* In place of this program. */
+/* Replaces this process by Python. Returns only after a failure, with an exit code. */
 static int run_python(const char **argv)
 {
     static const char *const names[] = {"python3", "python"};
     fflush(NULL);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         argv[0] = names[i];
-        execvp(argv[0], (char *const *)(uintptr_t)argv); /* which does not change them */
+        execvp(argv[0], (char *const *)(uintptr_t)argv); /* execvp does not change argv */
         if (errno != ENOENT && errno != EACCES && errno != ENOTDIR)
             return cli_fail(CLI_UNSUPPORTED, "convert cannot run %s: %s", argv[0], strerror(errno));
     }

@@ -1,16 +1,16 @@
-/* cmd_manual.c: `fovea manual`: manual pages in roff, made of what --help prints. */
+/* cmd_manual.c: `fovea manual`: prints manual pages in roff, made from what --help prints. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
 
-/* a manual page needs a date; that of the build would make builds differ */
+/* a manual page needs a date; a date of the build would make builds differ */
 #define WRITTEN "2026-11-28"
 
 /* Prints the first n bytes of `text`, with all characters escaped that roff would interpret. */
 static void words(const char *text, size_t n)
 {
-    bool begins = true; /* a line */
+    bool begins = true; /* at the beginning of a line */
     for (size_t i = 0; i < n; i++) {
         const char c = text[i];
         if (begins && (c == '.' || c == '\''))
@@ -39,7 +39,7 @@ static void section(const char *name)
     printf(".SH %s\n", name);
 }
 
-/* Prints lines without filling, without empty lines at the beginning and the end. */
+/* Prints `lines` unfilled, without the empty lines at the beginning and the end. */
 static void verbatim(const char *lines)
 {
     size_t n = strlen(lines);

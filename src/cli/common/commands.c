@@ -1,4 +1,4 @@
-/* commands.c: the commands of `fovea`, and the texts that the help of all of them shares. */
+/* commands.c: the commands of `fovea`, and the texts that their help shares. */
 #include <string.h>
 
 #include "cli/common/cli.h"

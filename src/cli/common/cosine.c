@@ -1,4 +1,4 @@
-/* cosine.c: how similar features are, and which output has the features to compare. */
+/* cosine.c: computes how similar features are, and finds the output whose features are compared. */
 #include <math.h>
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ const char *cli_features_output(const fovea_model *model)
 {
     const char *name = cli_chosen_from(model), *stage;
     char text[32];
-    if (!name) /* in a detector, last_hidden_state has the queries, not the grid */
+    if (!name) /* for a detector, last_hidden_state contains the queries, not the grid */
         name = cli_output_name(model, "last_hidden_state");
     for (uint32_t i = 1; !name || name[0] == 's'; i++) {
         snprintf(text, sizeof text, "stage%u", i);

@@ -1,4 +1,4 @@
-/* dataset.c: labelled pictures: a folder with classes, masks or depths, or a packed file. */
+/* dataset.c: reads labelled pictures: a folder with classes, masks or depths, or a packed file. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static const char mask_end[] = "_mask";
 
-#define DEPTH 64 /* of folders in each other */
+#define DEPTH 64 /* most levels of nested folders */
 
 /* ---- a folder ---- */
 
@@ -25,7 +25,7 @@ static void names_free(struct dirent **names, int n)
     free(names);
 }
 
-/* The names of the pictures in a folder, sorted. */
+/* Names of pictures in a folder, sorted. */
 struct names {
     char **list;
     size_t n;
@@ -37,8 +37,8 @@ static size_t stem_size(const char *name)
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* The file in `in` whose name without its ending is the first `stem` characters of `name` followed
- * by `more`; NULL: there is no such file. */
+/* Returns the file in `in` whose name without extension is the first `stem` characters of `name`
+ * followed by `more`, or NULL if there is none. */
 static const char *find_stem(const struct names *in, const char *name, size_t stem,
                              const char *more)
 {
@@ -60,7 +60,7 @@ static const char *find_stem(const struct names *in, const char *name, size_t st
     return found;
 }
 
-/* Whether the name is NAME_mask.png, with the ending in any case. */
+/* Returns whether the name is NAME_mask.png, with the extension in upper or lower case. */
 static bool is_mask(const char *name)
 {
     const size_t stem = stem_size(name), end = strlen(mask_end);
@@ -68,8 +68,8 @@ static bool is_mask(const char *name)
            strcasecmp(name + stem, ".png") == 0;
 }
 
-/* The mask of picture `name`: NAME_mask.png in the picture's folder, else the file of the same name
- * in `masks_folder`. NULL: the picture has no mask. */
+/* Returns the mask of picture `name`: NAME_mask.png in the picture's folder, else the file of the
+ * same name in `masks_folder`. Returns NULL if the picture has no mask. */
 static char *mask_of(const char *folder, const struct names *in, const char *masks_folder,
                      const struct names *masks, const char *name)
 {
@@ -88,7 +88,7 @@ static void add_file(dataset *d, char *path, char *mask, uint32_t label)
     d->masks += mask != NULL;
 }
 
-/* Adds the pictures in `folder`, all with `label`. masks_folder NULL: there is no folder of
+/* Adds the pictures in `folder`, all with `label`. masks_folder is NULL if there is no folder of
  * masks. */
 static int add_folder(dataset *d, const char *folder, const char *masks_folder, uint32_t label)
 {
@@ -105,7 +105,7 @@ static int add_folder(dataset *d, const char *folder, const char *masks_folder, 
     return code;
 }
 
-/* The names of the folders in `folder`, sorted by bytes, without hidden ones. */
+/* Lists the names of the visible folders in `folder`, sorted by bytes. */
 static int list_folders(struct names *out, const char *folder)
 {
     struct dirent **names;
@@ -131,7 +131,7 @@ static bool has_folder(const char *folder, const char *name)
     return has;
 }
 
-/* Whether folder `name` holds masks or depths for the pictures in the neighbouring folder
+/* Returns whether folder `name` contains masks or depths for the pictures in the sibling folder
  * `images`. */
 static bool is_truth(const char *folder, const char *name)
 {
@@ -172,8 +172,8 @@ static void add_class(dataset *d, const char *name)
     d->class_name[d->classes++] = cli_text("%s", name);
 }
 
-/* Whether all pictures from number `first` on are in subfolders of the folder, none in the folder
- * itself. */
+/* Returns whether all pictures from number `first` on are in subfolders of the folder, none in the
+ * folder itself. */
 static bool are_deeper(const dataset *d, size_t first, const char *folder)
 {
     const size_t length = strlen(folder);
@@ -183,7 +183,7 @@ static bool are_deeper(const dataset *d, size_t first, const char *folder)
     return true;
 }
 
-/* Makes a class of each subfolder that holds pictures at any depth, in the order of the names. */
+/* Makes each subfolder with pictures at any depth a class, in the order of the names. */
 static int add_classes(dataset *d, const char *folder)
 {
     struct names in = {0};
@@ -211,8 +211,8 @@ static int check_pictures(const dataset *d, const char *where)
     return d->n > 0 ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no pictures, %s", d->path, where);
 }
 
-/* Reports which subfolders are left out because the folder itself holds pictures: they may not be
- * classes. */
+/* Reports which subfolders are left out because the folder itself contains pictures, so that the
+ * subfolders may not be classes. */
 static int tell_folders(const dataset *d)
 {
     struct names in = {0};
@@ -367,7 +367,7 @@ void dataset_close(dataset *d)
     memset(d, 0, sizeof *d);
 }
 
-/* Makes class k class k - 1 and class 0 no class (255); 255 stays. */
+/* Changes class k to k - 1 and class 0 to no class (255); 255 remains. */
 static void reduce(uint8_t *mask, size_t pixels)
 {
     for (size_t i = 0; i < pixels; i++)
@@ -393,7 +393,8 @@ static int read_file(dataset_picture *out, const dataset_file *f, bool masked)
     return CLI_OK;
 }
 
-/* Scales the depth picture to the size of its picture, by the nearest pixel. */
+/* Scales the depth picture `map` to the size of its picture, with nearest-neighbour
+ * interpolation. */
 static void take_depth(dataset_picture *out, const cli_image *map, double scale)
 {
     const uint16_t *units = (const uint16_t *)(const void *)map->rgb;

@@ -9,49 +9,54 @@
 enum { DATASET_SIDE = 65536, DATASET_CLASSES = 1 << 20 };
 
 typedef struct dataset_file {
-    char *path, *mask; /* mask NULL: none */
+    char *path, *mask; /* mask is NULL if the picture has none */
     uint32_t label;
 } dataset_file;
 
-/* A folder of pictures; or a folder of folders, each a class with the pictures at any depth in it;
- * or a folder with the subfolder `images` and with `masks` or `depth` (depth_truth.h). Or a packed
- * file with tensor images U8 (n, h, w, 3) and optionally labels (n) and masks U8 (n, h, w). */
+/* Pictures in one of these forms:
+ *
+ *     - a folder of pictures;
+ *     - a folder of folders, each a class whose pictures are at any depth in it;
+ *     - a folder with the subfolders `images` and `masks`, or `images` and `depth` (depth_truth.h);
+ *     - a packed file with tensor images U8 (n, h, w, 3) and optionally labels (n) and masks
+ *       U8 (n, h, w). */
 typedef struct dataset {
     const char *path;
-    char *folder;      /* path without '/' at its end; all paths of files begin with it */
-    size_t n, masks;   /* number of pictures, and of those with a mask: all or none */
+    char *folder;      /* path without '/' at its end; the paths of all files begin with it */
+    size_t n, masks;   /* number of pictures; number of pictures with a mask, which is 0 or n */
     size_t classes;    /* number of classes of labels; 0: there are no labels */
-    char **class_name; /* NULL: they have none */
+    char **class_name; /* NULL if the classes have no names */
     /* all pictures are two or more levels below `folder`, none directly in a class's folder */
     bool deep;
-    dataset_file *file; /* of a folder */
+    dataset_file *file; /* NULL for a packed file */
     fovea_tensors *packed;
     fovea_tensor images, packed_masks, packed_labels;
-    uint32_t *label; /* of a packed file; NULL: it has no labels */
+    uint32_t *label; /* labels in a packed file, or NULL */
     bool depths;     /* the folder has depth pictures */
-    /* Units of a depth picture per metre, set by the caller; 0: depth pictures are not read. */
+    /* Units of a depth picture per metre, set by the caller; if 0, depth pictures are not read. */
     double depth_scale;
-    bool reduce; /* in masks class 0 means no class, and k means class k - 1 */
+    bool reduce; /* in masks, class 0 means no class, and k means class k - 1 */
 } dataset;
 
 int dataset_open(dataset *out, const char *path);
 /* Opens all pictures of a folder and its subfolders, without classes. */
 int dataset_open_pictures(dataset *out, const char *path);
 /* Fails if the subfolders are probably not classes but one level above them, such as train and val.
- * Call it only where class names cannot tell. */
+ * Call it only where the names of classes do not settle this. */
 int dataset_check_classes(const dataset *d);
-extern const char *const dataset_reductions[]; /* of --reduce-labels */
-/* Sets `reduce` from the argument of --reduce-labels; if it is NULL, as the model's file says. */
+extern const char *const dataset_reductions[]; /* the values of --reduce-labels */
+/* Sets `reduce` from the argument of --reduce-labels. If `text` is NULL, uses the value from the
+ * model's file. */
 int dataset_reduce(dataset *d, const char *text, const fovea_model_info *model);
 void dataset_close(dataset *d);
 
 typedef struct dataset_picture {
     uint32_t width, height;
-    /* mask: one byte per pixel, 255: no class; NULL: the picture has no mask */
+    /* mask: one byte per pixel, 255 for no class; NULL if the picture has no mask */
     const uint8_t *rgb, *mask;
     uint32_t label;     /* or DATASET_NO_LABEL */
-    const float *depth; /* metres, one per pixel, 0: unknown; NULL: depths are not read */
-    cli_image own;      /* what was read for it */
+    const float *depth; /* metres, one value per pixel, 0 if unknown; NULL if depths are not read */
+    cli_image own;      /* memory of the picture that was read from a file */
     uint8_t *own_mask;
     float *own_depth;
 } dataset_picture;

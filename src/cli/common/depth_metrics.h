@@ -1,4 +1,4 @@
-/* depth_metrics.h: how far depths are from the true ones. */
+/* depth_metrics.h: errors of depths, compared with true depths. */
 #ifndef FOVEA_CLI_DEPTH_METRICS_H
 #define FOVEA_CLI_DEPTH_METRICS_H
 
@@ -6,14 +6,14 @@
 
 enum depth_align {
     DEPTH_AS_IS,
-    DEPTH_MEDIAN, /* multiplies by the ratio of the medians: of true depths over found depths */
-    /* The found values are inverse depths up to scale and shift, as models of relative depth give
-     * them. Both are fitted to the true inverse depths by least squares; the resulting depths are
-     * limited to the largest true depth. */
+    DEPTH_MEDIAN, /* multiplies the found depths by median(true depths) / median(found depths) */
+    /* The found values are inverse depths up to scale and shift, as in models of relative depth.
+     * Scale and shift are fitted to the true inverse depths by least squares. The resulting depths
+     * are limited to the largest true depth. */
     DEPTH_AFFINE,
 };
 
-/* Aligns n > 0 found values with true depths > 0, in place. */
+/* Aligns n > 0 found values with the true depths, which are > 0, in place. */
 void depth_align(double *found, const double *truth, size_t n, enum depth_align how);
 
 typedef struct depth_errors {

@@ -7,7 +7,7 @@
 
 static const char images[] = "images", depths[] = "depth";
 
-/* Without '/' at its end. */
+/* Returns the length of a path without '/' at its end. */
 static int length(const char *path)
 {
     size_t n = strlen(path);
@@ -36,7 +36,8 @@ char *depth_truth_pictures(const char *path)
 char *depth_truth_path(const char *path, const char *picture)
 {
     const int folder = length(path);
-    const char *in = picture + folder + 1 + strlen(images) + 1; /* of the folder of pictures */
+    /* relative to the folder of pictures */
+    const char *in = picture + folder + 1 + strlen(images) + 1;
     const char *dot = strrchr(cli_file_name(in), '.');
     return cli_text("%.*s/%s/%.*s.png", folder, path, depths,
                     dot ? (int)(dot - in) : (int)strlen(in), in);

@@ -1,4 +1,5 @@
-/* detector.c: which outputs boxes are computed from, and where boxes are in a photograph. */
+/* detector.c: finds the outputs that boxes are computed from, and the position of boxes in a
+ * photograph. */
 #include <math.h>
 #include <string.h>
 

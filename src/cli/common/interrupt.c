@@ -6,21 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t caught; /* which signal */
+static volatile sig_atomic_t caught; /* number of the signal; 0 for none */
 static char answer[96];
 
 static void note(int number)
 {
     caught = number;
     if (write(STDERR_FILENO, answer, strlen(answer)) < 0)
-        return; /* stderr is closed, which is not a reason to stop in another way */
+        return; /* stderr is closed; that is no other reason to stop */
 }
 
 void interrupt_catch(const char *unit)
 {
     const struct sigaction once = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
     snprintf(answer, sizeof answer, "%sfovea: finishing this %s; interrupt again to stop at once\n",
-             isatty(STDERR_FILENO) ? "\n" : "", unit); /* the terminal has written ^C */
+             isatty(STDERR_FILENO) ? "\n" : "", unit); /* the terminal has printed ^C */
     sigaction(SIGINT, &once, NULL);
     sigaction(SIGTERM, &once, NULL);
 }

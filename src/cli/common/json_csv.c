@@ -1,4 +1,4 @@
-/* json_csv.c: results as comma-separated values, a line each. */
+/* json_csv.c: writes results as comma-separated values, one result per line. */
 #include <stdlib.h>
 #include <string.h>
 

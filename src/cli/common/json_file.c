@@ -1,4 +1,4 @@
-/* json_file.c: JSON files that users give the program. */
+/* json_file.c: reads JSON files that users pass to the program. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "cli/common/cli.h"
 #include "json/json.h"
 
-/* Reads the whole file; NULL: failed, and errno says why. */
+/* Reads the whole file. Returns NULL on failure, with the reason in errno. */
 static char *read_all(size_t *size, const char *path)
 {
     size_t capacity = 1 << 16;

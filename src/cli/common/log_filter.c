@@ -1,11 +1,11 @@
-/* log_filter.c: which log messages of the library are printed. */
+/* log_filter.c: selects the log messages of the library that are printed. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
 
-/* Whether the same message, apart from its digits, was printed before, perhaps about another
- * plan. */
+/* Returns whether the same message, apart from its digits, was printed earlier, perhaps about
+ * another plan. */
 static bool was_said(const char *line)
 {
     static char **said; /* printed messages without their digits; never freed */
@@ -26,9 +26,9 @@ static bool was_said(const char *line)
     return false;
 }
 
-/* Writes a log message of the library to stderr. By default each text is printed once, and messages
- * of the cache, which only report success, are left out. FOVEA_LOG=all prints every message, off
- * none; any other value prints the messages that contain it. */
+/* Writes a log message of the library to stderr. By default, each text is printed once, and
+ * messages of the cache, which only report success, are left out. FOVEA_LOG=all prints every
+ * message, and FOVEA_LOG=off none. Any other value prints the messages that contain it. */
 static void log_line(const char *line, void *payload)
 {
     const char *filter = payload;
@@ -38,7 +38,7 @@ static void log_line(const char *line, void *payload)
 
 void cli_log_begin(void)
 {
-    static char every[] = ""; /* is in each line */
+    static char every[] = ""; /* every line contains the empty string */
     char *filter = getenv("FOVEA_LOG");
     if (filter && strcmp(filter, "off") == 0)
         return;

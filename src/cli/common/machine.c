@@ -1,4 +1,4 @@
-/* machine.c: what the operating system reports about this process and the machine, read from files
+/* machine.c: reads what the operating system reports about this process and the machine, from files
  * in /proc and /sys, each of which may be missing. */
 #include "cli/common/machine.h"
 
@@ -13,8 +13,9 @@
 
 #include "cli/common/cli.h"
 
-#define SLOWER 1.1      /* if the fixed work takes this many times longer, the clock was lowered */
-#define LOOK_EVERY 0.05 /* seconds, at first */
+/* the clock counts as lowered if the fixed work takes this many times longer   \ */
+#define SLOWER 1.1
+#define LOOK_EVERY 0.05 /* initial interval between samples, in seconds */
 
 /* ---- files ---- */
 
@@ -24,7 +25,8 @@ static const char *root(void)
     return path ? path : "";
 }
 
-/* The rest of the first line that begins with `key`, in the file `path`. */
+/* Finds the first line that begins with `key` in the file `path`, and copies the rest of the line
+ * to `out`. */
 static bool read_line(char *out, size_t size, const char *path, const char *key)
 {
     char name[512], line[512];
@@ -44,8 +46,8 @@ static bool read_line(char *out, size_t size, const char *path, const char *key)
     return found;
 }
 
-/* The largest number, or with `sum` the sum, in all files that match a pattern; 0 if no file
- * does. */
+/* Returns the largest number, or with `sum` the sum of the numbers, in all files that match a
+ * pattern. Returns 0 if no file matches. */
 static double read_numbers(const char *pattern, bool sum)
 {
     char path[512], text[64];
@@ -72,8 +74,8 @@ static uint64_t status_bytes(const char *key)
                                                                   : 0;
 }
 
-/* Returns freed memory to the system first: else later allocations would reuse it, and the resident
- * size would not show them. */
+/* Returns freed memory to the system first. Otherwise later allocations would reuse it, and the
+ * resident size would not show them. */
 uint64_t machine_memory_begin(void)
 {
 #ifdef __GLIBC__
@@ -94,7 +96,8 @@ uint64_t machine_memory_peak(void)
 
 /* ---- clocks and heat ---- */
 
-/* A chain of dependent multiplications: their time depends on the clock alone. */
+/* Runs a chain of dependent multiplications, whose time depends on the clock alone, and returns its
+ * seconds. */
 static double spin_once(void)
 {
     const double begin = cli_seconds();

@@ -20,7 +20,7 @@ void *cli_alloc(size_t count, size_t size)
 void *cli_grow(void *array, size_t n, size_t size)
 {
     const size_t capacity = n ? 2 * n : 1;
-    if (n & (n - 1)) /* the capacity is a power of two, so the array is full only at one */
+    if (n & (n - 1)) /* capacities are powers of two, so the array can be full only if n is one */
         return array;
     void *more = realloc(array, capacity * size);
     if (!more)

@@ -1,11 +1,12 @@
-/* messages.c: messages on stderr, and their exit codes. */
+/* messages.c: writes messages to stderr, and converts a status to an exit code. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "cli/common/cli.h"
 #include "cli/common/printable.h"
 
-/* Writes a line to stderr, without control characters: names in it come from files and folders. */
+/* Writes a line to stderr, without the control characters that names of files and folders can
+ * contain. */
 static void say(const char *format, va_list args)
 {
     char text[4096];

@@ -1,4 +1,4 @@
-/* options.c: the options that commands share, and how their values are parsed. */
+/* options.c: parses the options that commands share. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -10,20 +10,21 @@
 #include "cli/common/cli.h"
 
 #define OPTIONS_MAX 96
-#define SIDE_MAX 65535 /* pixels of --size */
+#define SIDE_MAX 65535 /* largest width and height of --size, in pixels */
 
 /* ---- parsing ---- */
 
 static const char *const dtypes[] = {"f32", "f16", "bf16", "int8", NULL};    /* by fovea_dtype */
-static const char *const floats[] = {"f32", "f16", "bf16", NULL};            /* the same */
+static const char *const floats[] = {"f32", "f16", "bf16", NULL};            /* by fovea_dtype */
 static const char *const computes[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
 static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
 static const char *const backends[] = {"torchvision", "pillow", NULL}; /* by fovea_resample */
 static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
-static const char *const devices[] = {"auto", "cpu", "cl:0", "cuda:0", NULL}; /* those of most */
+/* completion suggests these; most machines have them */
+static const char *const devices[] = {"auto", "cpu", "cl:0", "cuda:0", NULL};
 static const char *const cores[] = {"big", "little", "all", NULL};
 
-/* Lists the shared options of all commands in `all`; returns how many they are. */
+/* Lists the shared options of all commands in `all`, and returns their number. */
 static size_t shared(cli_option *all, cli_common *c)
 {
     const cli_option common[] = {
@@ -100,8 +101,7 @@ static size_t shared(cli_option *all, cli_common *c)
     return sizeof common / sizeof *common;
 }
 
-/* Adds an option. If a command has more than OPTIONS_MAX options, it fails whenever it is
- * called. */
+/* Adds an option. A command with more than OPTIONS_MAX options fails at every call. */
 static void add(cli_option *all, size_t *n, const cli_option *one)
 {
     if (*n == OPTIONS_MAX)
@@ -125,7 +125,7 @@ static size_t gather(cli_option *all, const cli_command *self, cli_common *c, co
 
 enum { HELP_COLUMN = 33, HELP_WIDTH = 100 };
 
-/* Prints the words of `text`, wrapped, from column HELP_COLUMN on. */
+/* Prints the words of `text`, wrapped to start at column HELP_COLUMN. */
 static void help_words(const char *text)
 {
     size_t at = HELP_COLUMN;
@@ -165,9 +165,9 @@ static void help(const cli_description *d, void *unused)
         printf("  %.*s\n", (int)strcspn(line, "\n"), line);
 }
 
-/* What --help does. */
+/* The function that --help calls. */
 static cli_describer *describer = help;
-static void *described; /* its payload */
+static void *described; /* payload of `describer` */
 
 int cli_describe(const cli_command *command, cli_describer *to, void *payload)
 {
@@ -179,7 +179,7 @@ int cli_describe(const cli_command *command, cli_describer *to, void *payload)
     return code;
 }
 
-/* Reports an option that the command does not have. */
+/* Reports an option that the command does not support. */
 static int unknown(const cli_command *self, const cli_option *all, size_t n, const char *given)
 {
     cli_option common[OPTIONS_MAX];
@@ -230,7 +230,8 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
     for (int c; (c = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
         const cli_option *o = NULL;
         for (size_t i = 0; i < n; i++)
-            if (c == 256 + (int)i || c == all[i].letter) /* it is never 0 */
+            /* c is not 0, so an option without a letter does not match */
+            if (c == 256 + (int)i || c == all[i].letter)
                 o = &all[i];
         if (c == 'h' && !o) {
             describer(&(cli_description){self, all, n, common->more}, described);
@@ -248,15 +249,16 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
         else
             *(bool *)o->target = true;
     }
-    if (common->weights_cache) /* for every model that the command loads */
+    /* in the environment, so that every model the command loads uses it */
+    if (common->weights_cache)
         setenv("FOVEA_WEIGHTS_CACHE",
                strcmp(common->weights_cache, "none") == 0 ? "" : common->weights_cache, 1);
     *first = optind;
     return CLI_OK;
 }
 
-/* Edit distance: how many letters must be inserted, deleted or changed to turn one text into the
- * other. */
+/* Returns the edit distance: the number of letters to insert, delete or change to convert one text
+ * to the other. */
 static size_t distance(const char *a, const char *b)
 {
     enum { MOST = 32 };
@@ -372,13 +374,13 @@ int cli_wisdom(const cli_common *c)
         return CLI_OK;
     const bool none = strcmp(c->wisdom, "none") == 0;
     setenv("FOVEA_WISDOM", none ? "" : c->wisdom, 1);
-    if (loaded) /* another value of a list */
+    if (loaded) /* the list has several values, and this is not the first */
         fovea_wisdom_forget();
     free(loaded);
     loaded = cli_text("%s", c->wisdom);
     if (none || (c->new_wisdom && access(c->wisdom, F_OK) != 0))
         return CLI_OK;
-    /* if the library loads it by itself, it only logs a failure */
+    /* if the library loads the file by itself, it only logs a failure */
     return cli_check(fovea_wisdom_load(c->wisdom, NULL));
 }
 
@@ -387,7 +389,7 @@ int cli_linear_form(fovea_linear_attention_params *out, const cli_common *c)
     const struct {
         const char *option, *text;
         float *to;
-        double low, high; /* the library's */
+        double low, high; /* the library's limits */
     } numbers[] = {{"nala-lambda", c->nala_lambda, &out->nala_lambda, 2, 8},
                    {"pola-alpha", c->pola_alpha, &out->pola_alpha, 0.01, 16},
                    {"q-scale", c->q_scale, &out->q_scale, 0.001, 1000}};
@@ -474,7 +476,7 @@ static int no_list(const char *option, const char *text)
                     LIST_MOST);
 }
 
-/* Expands "256..65536*2" or "1..8+1" into `list`, from index *n on. */
+/* Expands a range such as "256..65536*2" or "1..8+1" into `list`, from index *n on. */
 static int unfold(char **list, size_t *n, const char *option, const char *item)
 {
     unsigned long long low, high, step;

@@ -1,6 +1,6 @@
-/* output_file.c: files that the program writes: the old file stays until the new one is complete.
- */
-#define _GNU_SOURCE /* O_TMPFILE, getentropy */
+/* output_file.c: writes the program's output files. The old file remains until the new one is
+ * complete. */
+#define _GNU_SOURCE /* for O_TMPFILE and getentropy */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include "cli/common/cli.h"
 
-#define NAME_MOST 255 /* bytes, in the file systems that are common */
-#define DIGITS 20     /* of a random number */
+#define NAME_MOST 255 /* longest file name in common file systems, in bytes */
+#define DIGITS 20     /* digits of a random number */
 
 static int failed(const char *path, const char *problem)
 {
@@ -35,26 +35,27 @@ bool cli_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* NAME.NUMBER.tmp in the folder of `path`, with a random number that cannot be predicted. */
+/* Returns the path NAME.NUMBER.tmp in the folder of `path`, with a random number that cannot be
+ * predicted. */
 static char *temporary(const char *path)
 {
     const size_t name = strlen(cli_file_name(path)), longest = NAME_MOST - DIGITS - strlen("..tmp");
     const size_t cut = name > longest ? name - longest : 0;
     unsigned long long number = 0;
     if (getentropy(&number, sizeof number) != 0)
-        number = (unsigned long long)getpid(); /* predictable, but O_EXCL prevents attacks too */
+        number = (unsigned long long)getpid(); /* predictable; O_EXCL still prevents an attack */
     return cli_text("%.*s.%llu.tmp", (int)(strlen(path) - cut), path, number);
 }
 
 #ifdef O_TMPFILE
 
-/* Opens a file without a name in the folder of `path`; it disappears if the program is killed. -1:
- * failed. */
+/* Opens a file without a name in the folder of `path`, which disappears if the program is killed.
+ * Returns -1 on failure. */
 static int open_nameless(const char *path)
 {
     int fd = -1;
     char *folder = cli_folder(path);
-    if (access("/proc/self/fd", X_OK) == 0) /* needed later, to give the file its name */
+    if (access("/proc/self/fd", X_OK) == 0) /* name_it() needs this folder later */
         fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     free(folder);
     return fd;
@@ -123,7 +124,7 @@ int cli_output_check(const char *path)
 }
 
 /* Opens a temporary file, which cli_output_end renames. Devices, pipes and links are written
- * directly, and so are files in a folder that we may not write to. */
+ * directly, as are files in a folder where this process may not create files. */
 int cli_output_begin(cli_output *o, const char *path)
 {
     struct stat st;

@@ -1,9 +1,11 @@
-/* progress.c: a line on the terminal that shows that the program works, and how far it is.
+/* progress.c: prints a line on the terminal that shows that the program is working, and how far it
+ * is.
  *
- * A thread draws it once a second: a large picture or one step of a verification keeps the caller
- * busy for longer than users would wait without a sign of life. Without a terminal there is neither
- * thread nor line.
- */
+ * A thread draws the line once a second, because a large picture or one step of a verification
+ * keeps
+ * the caller busy for longer than users would wait without a sign of life. Without a terminal,
+ * there
+ * is no thread and no line. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +18,7 @@
 #define NEXT 0.1
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* the innermost task, which is shown; the ones around it wait in `below` */
+/* the innermost task, which is shown; `below` links to the enclosing task */
 static cli_progress *top;
 static bool ticking;
 
@@ -98,7 +100,7 @@ void cli_progress_show(cli_progress *p, double done, double total)
     pthread_mutex_lock(&lock);
     p->done = done;
     p->total = total;
-    snprintf(p->text, sizeof p->text, "%s", p->what); /* it may have changed */
+    snprintf(p->text, sizeof p->text, "%s", p->what); /* the caller may have changed `what` */
     if (p == top)
         draw(p);
     pthread_mutex_unlock(&lock);

@@ -1,4 +1,4 @@
-/* report.c: the parts that the results of commands share, as text and as JSON. */
+/* report.c: formats the parts that results of several commands contain, as text and as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +7,14 @@
 #include "cli/common/cli.h"
 #include "cli/common/machine.h"
 
-/* Length in bytes of the UTF-8 character at the beginning of `text`; 0: the bytes are not valid. */
+/* Returns the length in bytes of the UTF-8 character at the beginning of `text`, or 0 if the bytes
+ * are not valid. */
 static size_t character(const char *text)
 {
     size_t n = 1 + ((unsigned char)*text >= 0xc0) + ((unsigned char)*text >= 0xe0) +
                ((unsigned char)*text >= 0xf0);
-    json_t *one = strnlen(text, n) == n ? json_stringn(text, n) : NULL; /* which judges it */
+    /* checks that the bytes are valid */
+    json_t *one = strnlen(text, n) == n ? json_stringn(text, n) : NULL;
     n = one ? n : 0;
     json_decref(one);
     return n;

@@ -9,29 +9,29 @@
 
 #include <fovea/results.h>
 
-/* of a mask, which has one byte per pixel */
+/* values in a mask, which has one byte per pixel */
 enum { SEGMENT_CLASSES = 256, SEGMENT_NO_CLASS = 255 };
 
-/* Number of pixels for each class: that truly have it, that were found to have it, both; and the
- * number of all judged pixels. */
+/* Numbers of pixels. Each array has one count per class: pixels of this true class, pixels of this
+ * found class, and pixels of both. `pixels` counts all judged pixels. */
 typedef struct segment_counts {
     uint64_t truth[SEGMENT_CLASSES], found[SEGMENT_CLASSES], both[SEGMENT_CLASSES];
     uint64_t seen;
 } segment_counts;
 
-/* Whether a pixel is judged: its true class is known, and it is in the part of the picture that the
- * model saw. */
+/* Returns whether a pixel is judged: its true class is known, and it is in the part of the picture
+ * that the model saw. */
 static inline bool segment_judged(uint8_t truth, uint16_t found)
 {
     return truth != SEGMENT_NO_CLASS && found != FOVEA_NO_CLASS;
 }
 
-/* Adds the pixels of a picture. Found classes are below SEGMENT_CLASSES. */
+/* Adds the pixels of a picture. Found classes must be less than SEGMENT_CLASSES. */
 void segment_count(segment_counts *out, const uint8_t *truth, const uint16_t *found, size_t pixels);
 
-/* Whether any pixel truly has class k or was found to have it. */
+/* Returns whether any pixel has k as its true class or as its found class. */
 bool segment_present(const segment_counts *n, int k);
-/* Intersection over union of a class that is present (segment_present). */
+/* Returns the intersection over union of a class that is present (segment_present). */
 double segment_iou(const segment_counts *n, int k);
 
 /* The values are NaN if no pixel was judged. */

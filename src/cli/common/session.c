@@ -1,4 +1,4 @@
-/* session.c: opens a model on a device as the shared options say. */
+/* session.c: opens a model on a device, as the shared options specify. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,8 @@
 
 #include "cli/common/cli.h"
 
-/* FOVEA_EINVAL about a device is an error in the command line: its text was typed by the user. */
+/* Converts a status to an exit code. FOVEA_EINVAL about a device is an error in the command line,
+ * because the user typed the device's name. */
 static int check_device(fovea_status status)
 {
     return status == FOVEA_EINVAL ? cli_fail(CLI_USAGE, "%s", fovea_error()) : cli_check(status);
@@ -41,7 +42,7 @@ int cli_load_student(fovea_model **out, const char *folder)
     return load_model(out, folder, &options);
 }
 
-/* Sets the size of frames to what the model sees. */
+/* Sets the size of frames to the size that the model sees. */
 static void set_frame(fovea_plan_options *out, const cli_settings *s, const fovea_model *model)
 {
     const fovea_preprocess p = cli_preprocess(s, model);
@@ -102,7 +103,7 @@ int cli_settle_compute(fovea_compute *out, const fovea_model *model, fovea_devic
     return CLI_OK;
 }
 
-/* Whether plans tune and there is a file to save the measurements in. */
+/* Returns whether plans tune and there is a file for the measurements. */
 static bool keeps_wisdom(const cli_session *s)
 {
     char path[4096];

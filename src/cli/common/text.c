@@ -1,4 +1,4 @@
-/* text.c: formatted texts on the heap, and tests of their endings. */
+/* text.c: makes formatted texts on the heap, and compares the ends of texts. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* text_table.c: rows of cells, aligned for a terminal or as Markdown. */
+/* text_table.c: aligns rows of cells for a terminal or as Markdown. */
 #include "cli/common/text_table.h"
 
 #include <assert.h>
@@ -30,7 +30,7 @@ void table_put(text_table *t, const char *format, ...)
     add(t, cli_text("%s", text));
 }
 
-/* The number of characters: bytes of UTF-8 that do not continue one. */
+/* Returns the number of characters: bytes of UTF-8 that are not continuation bytes. */
 static size_t characters(const char *text)
 {
     size_t n = 0;

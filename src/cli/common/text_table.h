@@ -14,10 +14,10 @@ typedef struct text_table {
     size_t columns, cells;
 } text_table;
 
-/* Starts a table with these headings, ended by NULL. Columns whose heading begins with '<' are
- * aligned left, others right. */
+/* Starts a table with these headings, ended by NULL. A heading that begins with '<' aligns its
+ * column left; other columns are aligned right. */
 void table_begin(text_table *t, const char *const *heads);
-/* The next cell of the current row. */
+/* Sets the next cell of the current row. */
 void table_put(text_table *t, const char *format, ...) CLI_PRINTF(2, 3);
 /* Writes the table, followed by an empty line, and frees it. */
 void table_end(text_table *t, FILE *to, bool markdown);

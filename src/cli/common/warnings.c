@@ -1,4 +1,4 @@
-/* warnings.c: what users should know about a plan and about preprocessing, on stderr. */
+/* warnings.c: tells users on stderr what they should know about a plan and about preprocessing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +55,7 @@ void cli_tell_untrained(const fovea_plan_info *plan)
         tell_once(&last, cli_text("warning: %s", plan->untrained));
 }
 
-/* Share of a plan's time below which nothing is said: merging a few rows takes that much. */
+/* Share of a plan's time below which no warning is printed; merging a few rows takes that much. */
 #define REFERENCE_SHARE 0.005
 
 char *cli_reference_text(const fovea_plan_info *plan)

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Stops of matplotlib's maps. */
+/* Stops of matplotlib's colour maps. */
 static const uint8_t inferno[][3] = {{0, 0, 4},      {40, 11, 84},   {101, 21, 110},
                                      {159, 42, 99},  {212, 72, 66},  {245, 125, 21},
                                      {250, 193, 39}, {252, 255, 164}};
@@ -41,8 +41,8 @@ void colour_at(double rgb[3], const colour_map *map, double v)
             map->stop[i][c] + (at - (double)i) * ((double)map->stop[i + 1][c] - map->stop[i][c]);
 }
 
-/* The bits of the class number, from the lowest on, are dealt to red, green and blue in turn, as
- * their highest bits first. */
+/* Distributes the bits of the class number, from the lowest on, to red, green and blue in turn,
+ * starting at the highest bit of each colour. */
 void colour_of_class(uint8_t rgb[3], uint32_t class)
 {
     memset(rgb, 0, 3);
@@ -51,12 +51,13 @@ void colour_of_class(uint8_t rgb[3], uint32_t class)
             rgb[c] = (uint8_t)(rgb[c] | (class >> c & 1) << bit);
 }
 
-/* Consecutive numbers differ in hue by the golden section of the circle. */
+/* Hues of consecutive numbers differ by the golden section of the colour circle. */
 void colour_of_instance(uint8_t rgb[3], size_t i)
 {
     const double hue = 6 * fmod(0.08 + (double)i * 0.6180339887498949, 1);
     for (int c = 0; c < 3; c++) {
-        const double away = fabs(fmod(hue - 2 * c + 9, 6) - 3); /* from the opposite of c */
+        /* distance from the hue opposite to colour c */
+        const double away = fabs(fmod(hue - 2 * c + 9, 6) - 3);
         rgb[c] = (uint8_t)(70 + 185 * fmin(fmax(away - 1, 0), 1));
     }
 }

@@ -1,4 +1,4 @@
-/* colours.h: which colours numbers, classes and instances have in pictures. */
+/* colours.h: assigns colours to numbers, classes and instances in pictures. */
 #ifndef FOVEA_CLI_COLOURS_H
 #define FOVEA_CLI_COLOURS_H
 
@@ -14,13 +14,13 @@ typedef struct colour_map {
 
 /* Its lightness increases steadily, so that it can be read in grey and by the colour blind. */
 extern const colour_map colours_inferno;
-/* inferno, viridis, turbo or gray; NULL: unknown. */
+/* Returns the map "inferno", "viridis", "turbo" or "gray", or NULL for any other name. */
 const colour_map *colour_map_find(const char *name);
 void colour_at(double rgb[3], const colour_map *map, double v);
 
-/* Those of PASCAL VOC. */
+/* Sets rgb to the colour that PASCAL VOC uses for a class. */
 void colour_of_class(uint8_t rgb[3], uint32_t class);
-/* A bright colour; consecutive numbers have different ones. */
+/* Sets rgb to a bright colour; consecutive numbers get different colours. */
 void colour_of_instance(uint8_t rgb[3], size_t i);
 
 #endif

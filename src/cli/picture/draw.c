@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LETTER_WIDE = 6, LETTER_HIGH = 7 }; /* in dots, including the gap after a letter */
+enum { LETTER_WIDE = 6, LETTER_HIGH = 7 }; /* in dots, including the gap after or below a letter */
 
 draw_pen draw_pen_for(cli_image *on)
 {
@@ -20,7 +20,7 @@ void draw_blend(cli_image *on, uint32_t x, uint32_t y, const uint8_t rgb[3], dou
         to[c] = (uint8_t)(to[c] + share * (rgb[c] - to[c]) + 0.5);
 }
 
-/* The range of pixels on one axis whose centres are in [from, to), clipped to the picture. */
+/* Finds the range of pixels on one axis whose centres are in [from, to), clipped to the picture. */
 static void clip(uint32_t *first, uint32_t *end, double from, double to, uint32_t side)
 {
     *first = (uint32_t)fmin(fmax(ceil(from - 0.5), 0), side);
@@ -38,7 +38,7 @@ static void fill(const draw_pen *p, double x1, double y1, double x2, double y2,
             memcpy(p->on->rgb + ((size_t)y * p->on->width + x) * 3, rgb, 3);
 }
 
-/* Colours the pixels whose centres are at most `radius` away from the line between two points. */
+/* Colours the pixels whose centres are at most `radius` from the line between two points. */
 static void stroke(const draw_pen *p, double x1, double y1, double x2, double y2, double radius,
                    const uint8_t rgb[3])
 {

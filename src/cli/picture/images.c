@@ -1,4 +1,4 @@
-/* images.c: reads pictures by the readers of picture_files.h, and writes numpy arrays. */
+/* images.c: reads pictures with the readers of picture_files.h, and writes numpy arrays. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

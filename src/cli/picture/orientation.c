@@ -1,5 +1,5 @@
-/* orientation.c: reads the camera's orientation from EXIF or XMP, and turns pictures upright, like
- * Pillow's exif_transpose, which transformers' load_image uses. */
+/* orientation.c: reads the camera's orientation from EXIF or XMP, and turns pictures upright. It
+ * follows Pillow's exif_transpose, which transformers' load_image uses. */
 #include "cli/picture/orientation.h"
 
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #define TAG 0x0112
 enum { ENTRY = 12 }; /* bytes of a TIFF directory's entry */
-enum { BLOCK = 64 }; /* side in pixels of the blocks in which pictures are turned */
+enum { BLOCK = 64 }; /* side in pixels of the blocks in which pictures are rotated */
 
 /* The bytes that precede EXIF data in a JPEG, and often in other formats too. */
 static const char exif_begin[] = {'E', 'x', 'i', 'f', 0, 0};
@@ -18,10 +18,10 @@ static const char exif_begin[] = {'E', 'x', 'i', 'f', 0, 0};
 struct tiff {
     const uint8_t *data;
     size_t size;
-    bool big; /* the highest byte comes first */
+    bool big; /* big-endian */
 };
 
-/* Reads `bytes` bytes at offset `at` as a number; the caller has checked that the data is long
+/* Reads `bytes` bytes at offset `at` as a number. The caller has checked that the data is long
  * enough. */
 static uint32_t number(const struct tiff *t, size_t at, int bytes)
 {
@@ -31,7 +31,8 @@ static uint32_t number(const struct tiff *t, size_t at, int bytes)
     return v;
 }
 
-/* The value of an entry with a single whole number; -1: the entry has another type or count. */
+/* Returns the value of an entry that is a single whole number, or -1 if the entry has another type
+ * or count. */
 static int64_t value_of(const struct tiff *t, size_t entry)
 {
     enum { BYTE = 1, SHORT = 3, LONG = 4, SIGNED_BYTE = 6, SIGNED_SHORT = 8, SIGNED_LONG = 9 };
@@ -99,20 +100,21 @@ static bool begins(const uint8_t *data, size_t size, const char *with, size_t n)
 
 int orientation_of_jpeg(const uint8_t *data, size_t size)
 {
-    static const char xmp_begin[] = "http://ns.adobe.com/xap/1.0/"; /* with its zero */
+    /* including the terminating zero */
+    static const char xmp_begin[] = "http://ns.adobe.com/xap/1.0/";
     enum { BEGIN = 0xd8, END = 0xd9, SCAN = 0xda, APP1 = 0xe1, LONELY = 0x01 };
     int exif = ORIENTATION_UNKNOWN, xmp = ORIENTATION_UNKNOWN;
     bool any_exif = false;
     for (size_t at = 2; at + 4 <= size;) {
         const uint8_t marker = data[at + 1];
         if (data[at] != 0xff || marker == 0xff || marker == 0) {
-            at++; /* skips fill bytes, and bytes that do not belong there */
+            at++; /* skips fill bytes and bytes without a meaning */
             continue;
         }
         if (marker == SCAN)
             break;
         if (marker == LONELY || (marker >= 0xd0 && marker <= END)) {
-            at += 2; /* these have no length */
+            at += 2; /* these markers have no length */
             continue;
         }
         const size_t n = (size_t)data[at + 2] << 8 | data[at + 3];
@@ -130,8 +132,8 @@ int orientation_of_jpeg(const uint8_t *data, size_t size)
     return exif != ORIENTATION_UNKNOWN ? exif : xmp;
 }
 
-/* Works in blocks, so that source and destination stay in the cache when rows and columns are
- * exchanged. */
+/* Copies a picture with these steps between source pixels. Works in blocks, so that source and
+ * destination stay in the cache when rows and columns are exchanged. */
 static inline void take(uint8_t *out, const uint8_t *from, size_t width, size_t height,
                         size_t channels, ptrdiff_t right, ptrdiff_t below)
 {

@@ -10,13 +10,13 @@
 
 enum { ORIENTATION_UNKNOWN = 0, ORIENTATION_UPRIGHT = 1 };
 
-/* The orientation in EXIF data (which is a TIFF file), in the text of XMP, or in a whole JPEG,
- * where XMP is used only if EXIF has no orientation. ORIENTATION_UNKNOWN: the data has none. An
- * invalid number counts as upright. */
+/* These functions return the orientation in EXIF data (which is a TIFF file), in the text of XMP,
+ * or in a whole JPEG, where XMP is used only if EXIF has no orientation. They return
+ * ORIENTATION_UNKNOWN if the data has none. An invalid number counts as upright. */
 int orientation_of_exif(const uint8_t *data, size_t size);
 int orientation_of_xmp(const uint8_t *text, size_t size);
 int orientation_of_jpeg(const uint8_t *data, size_t size);
-/* Turns a picture with `channels` bytes per pixel upright; false: out of memory. */
+/* Turns a picture with `channels` bytes per pixel upright. Returns false if memory runs out. */
 bool orientation_apply(cli_image *image, size_t channels, int orientation);
 
 #endif

@@ -1,5 +1,5 @@
-/* pca.c: draws token features as a picture: their first three principal components become red,
- * green and blue. */
+/* pca.c: draws token features as a picture whose red, green and blue are their first three
+ * principal components. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static double dot(const double *a, const double *b, uint32_t n)
     return sum;
 }
 
-/* Makes v orthogonal to the `k` unit vectors of `basis`, and scales it to length 1. */
+/* Makes v orthogonal to the `k` unit vectors of `basis`, and scales v to length 1. */
 static void tidy(double *v, const double *basis, uint32_t k, uint32_t n)
 {
     for (uint32_t j = 0; j < k; j++) {
@@ -29,7 +29,7 @@ static void tidy(double *v, const double *basis, uint32_t k, uint32_t n)
         v[i] = length > 0 ? v[i] / length : 0;
 }
 
-/* cov = sum over rows of (x - mean)(x - mean)^T. */
+/* Computes cov, the sum over rows of (x - mean)(x - mean)^T. */
 static void covariance(double *cov, const float *x, const double *mean, size_t rows, uint32_t n)
 {
     double *row = cli_alloc(n, sizeof *row);
@@ -53,7 +53,8 @@ static void leading(double *basis, const double *cov, uint32_t n)
     for (uint32_t k = 0; k < COMPONENTS; k++) {
         double *v = basis + (size_t)k * n;
         for (uint32_t i = 0; i < n; i++)
-            v[i] = 1 + (i * 7919u + k * 104729u) % 1009 / 1009.0; /* in general position */
+            /* in general position, so that no eigenvector is orthogonal to it */
+            v[i] = 1 + (i * 7919u + k * 104729u) % 1009 / 1009.0;
         tidy(v, basis, k, n);
         for (int it = 0; it < ITERATIONS; it++) {
             for (uint32_t i = 0; i < n; i++)
@@ -89,7 +90,7 @@ double cli_sample(const double *grid, uint32_t gw, uint32_t gh, double x, double
     return top * (1 - fy) + low * fy;
 }
 
-/* Coordinate of a row along component k. */
+/* Returns the coordinate of a row along component k. */
 static double along(const cli_basis *b, const float *row, uint32_t k)
 {
     double sum = 0;

@@ -1,25 +1,25 @@
-/* picture_bmp.c: reads BMP of every depth, with a palette, bit fields or run lengths, with the same
- * result as Pillow. */
+/* picture_bmp.c: reads BMP of every depth, with a palette, bit fields or run-length encoding, with
+ * the same pixels as Pillow. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/picture/picture_files.h"
 
-enum { FILE_HEADER = 14, OS2_HEADER = 12, MASKS = 40 /* where headers have them */ };
+enum { FILE_HEADER = 14, OS2_HEADER = 12, MASKS = 40 /* in files that have masks */ };
 enum { RAW = 0, RLE8 = 1, RLE4 = 2, BIT_FIELDS = 3 };
 
 struct bmp {
     const uint8_t *data;
     size_t size;
-    size_t header, pixels; /* size of the second header; offset of the pixels */
-    size_t behind;         /* offset after the headers and the palette */
+    size_t header, pixels; /* size of the second header; offset of the pixels; both in bytes */
+    size_t behind;         /* offset of the first byte after the headers and the palette */
     uint64_t width, height;
     uint32_t bits, compression, colours;
-    bool downwards; /* the first row is the upper one */
+    bool downwards; /* the first row is the top row */
     uint8_t palette[256][4];
-    /* Byte index of R, G, B and alpha in a pixel of four bytes; alpha -1: not present. */
+    /* Byte index of R, G, B and alpha in a pixel of four bytes; -1 if there is no alpha. */
     int place[4];
-    bool green6; /* in 16 bits, green has six bits, not five */
+    bool green6; /* with 16 bits per pixel, green has six bits instead of five */
 };
 
 static uint32_t number(const uint8_t *p, size_t bytes)
@@ -84,7 +84,7 @@ static int check_kind(const struct bmp *bmp, const char *path)
     return CLI_OK;
 }
 
-/* Finds which bytes of a pixel the bit fields select. */
+/* Finds the bytes of a pixel that the bit fields select. */
 static int read_fields(struct bmp *bmp, const char *path)
 {
     const uint8_t *info = bmp->data + FILE_HEADER;
@@ -127,7 +127,7 @@ static int read_palette(struct bmp *bmp, const char *path)
         return cli_fail(CLI_INPUT,
                         "%s: is a BMP with %zu colours in its palette; 1 to 256 can be read", path,
                         colours);
-    bool ramp = true; /* whether colour i is grey with value i */
+    bool ramp = true; /* whether each colour i is grey with value i */
     for (size_t i = 0; i < colours && bmp->size - at >= (i + 1) * entry; i++) {
         const uint8_t *from = bmp->data + at + i * entry;
         for (size_t c = 0; c < 3; c++) {
@@ -135,7 +135,7 @@ static int read_palette(struct bmp *bmp, const char *path)
             ramp &= from[2 - c] == i;
         }
     }
-    /* A short palette that is a ramp so far continues as one; others continue with black. */
+    /* If a short palette is a ramp, the ramp continues; any other palette is filled with black. */
     for (size_t i = colours; ramp && i < 256; i++)
         memset(bmp->palette[i], (int)i, 3);
     if (bmp->pixels == at)
@@ -184,7 +184,7 @@ static int read_raw(const struct bmp *bmp, const cli_image *out, const char *pat
 {
     const uint64_t bytes = (bmp->width * bmp->bits + 7) / 8, row = (bytes + 3) / 4 * 4;
     const uint64_t all =
-        (bmp->height - 1) * row + bytes; /* padding of the last row may be missing */
+        (bmp->height - 1) * row + bytes; /* the padding of the last row may be missing */
     if (bmp->pixels > bmp->size || bmp->size - bmp->pixels < all)
         return picture_bad(path, "the file ends early");
     const uint8_t *from = bmp->data + bmp->pixels;
@@ -195,7 +195,7 @@ static int read_raw(const struct bmp *bmp, const cli_image *out, const char *pat
     return CLI_OK;
 }
 
-/* Decodes run lengths. Pixels that are skipped get the palette's first colour. */
+/* Decodes run-length encoding. Skipped pixels get the palette's first colour. */
 static int read_runs(const struct bmp *bmp, const cli_image *out, const char *path)
 {
     enum { LINE = 0, END = 1, MOVE = 2 };

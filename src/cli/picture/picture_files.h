@@ -1,6 +1,6 @@
 /* picture_files.h: readers of picture files in memory, for images.c. They return an exit code and,
- * with CLI_OK, the pixels as stored in the file; the caller applies `orientation`, which is EXIF's
- * number. */
+ * with CLI_OK, the pixels as stored in the file. The caller applies `orientation`, a number as in
+ * EXIF. */
 #ifndef FOVEA_CLI_PICTURE_FILES_H
 #define FOVEA_CLI_PICTURE_FILES_H
 
@@ -13,11 +13,11 @@ struct picture_bytes {
     size_t size, at;
 };
 
-/* What the first bytes of a file say about its format. */
+/* The format of a file, recognised by its first bytes. */
 enum picture_format {
     PICTURE_UNKNOWN,
-    PICTURE_OTHER, /* known, and not read */
-    PICTURE_Y4M,   /* frames, read elsewhere */
+    PICTURE_OTHER, /* a known format that cannot be read */
+    PICTURE_Y4M,   /* video frames, which another file reads */
     PICTURE_JPEG,
     PICTURE_PNG,
     PICTURE_WEBP,
@@ -28,47 +28,48 @@ enum picture_format {
 
 struct picture_kind {
     enum picture_format format;
-    const char *name;   /* "a GIF"; NULL: not known */
-    const char *remedy; /* how to convert a format that cannot be read; else NULL */
+    const char *name;   /* such as "a GIF"; NULL if not known */
+    const char *remedy; /* how to convert a format that cannot be read, or NULL */
 };
 
-/* Bytes at the beginning of a file that suffice to tell all formats apart */
+/* number of bytes at the beginning of a file that suffice to recognise its format */
 enum { PICTURE_HEAD = 256 };
 
 bool picture_is_read(enum picture_format format); /* here */
 struct picture_kind picture_recognise(const uint8_t *head, size_t size);
 
-/* What a file is read as; the value is the number of bytes per pixel. */
+/* The kind of data to read from a file. The value is the number of bytes per pixel. */
 enum picture_what { PICTURE_INDICES = 1, PICTURE_DEPTHS = 2, PICTURE_COLOURS = 3 };
 
-/* "path: what"; returns CLI_INPUT. */
+/* Prints "PATH: WHAT" as an error, and returns CLI_INPUT. */
 int picture_bad(const char *path, const char *what);
-/* Allocates memory for pixels; NULL: out of memory. Large pictures use large pages where the system
- * has them: mapping small pages takes up to a third of the time of decoding a JPEG. */
+/* Allocates memory for pixels. Returns NULL if memory runs out. Large pictures use large pages
+ * where the system supports them: mapping small pages takes up to a third of the time of decoding a
+ * JPEG. */
 uint8_t *picture_alloc(size_t bytes);
-/* Allocates the pixels that the header announces. `pixels_per_byte`: the most pixels that a byte of
- * a valid file can encode, to refuse absurd headers. */
+/* Allocates the pixels that the header announces. `pixels_per_byte` is the largest number of pixels
+ * that a byte of a valid file can encode; larger pictures are refused as invalid. */
 int picture_begin(cli_image *out, const char *path, const struct picture_bytes *b, uint64_t width,
                   uint64_t height, uint64_t pixels_per_byte);
 
-/* a * b / 255, rounded as Pillow does. */
+/* Returns a * b / 255, rounded as in Pillow. */
 static inline uint8_t picture_share(uint32_t a, uint32_t b)
 {
     const uint32_t x = a * b + 128;
     return (uint8_t)(((x >> 8) + x) >> 8);
 }
 
-/* Converts a number to a byte: clamped to 0 to 255, the fraction dropped. */
+/* Clamps a number to 0 to 255, and drops the fraction. */
 static inline uint8_t picture_cut(double v)
 {
     return (uint8_t)(v > 0 ? v < 255 ? v : 255 : 0);
 }
 
-/* What cli_images_on_white was told. */
+/* The argument of the last call of cli_images_on_white. */
 extern bool picture_on_white;
 
-/* Stores a pixel: drops alpha, as Pillow's convert("RGB") does, or blends with white, as Pillow
- * does when pasting on white. */
+/* Stores a pixel. Drops alpha, as Pillow's convert("RGB") does, or blends with white, as Pillow
+ * does when it pastes on white. */
 static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
 {
     for (int c = 0; c < 3; c++) {
@@ -80,10 +81,10 @@ static inline void picture_put(uint8_t *to, const uint8_t *rgb, uint8_t alpha)
 /* Expands grey bytes at the beginning of `rgb` to R, G, B, in place. */
 void picture_spread_grey(uint8_t *rgb, size_t pixels);
 
-/* Reports, once per run, how grey of more than 8 bits is converted. */
+/* Reports, once per run, how grey with more than 8 bits is converted. */
 void picture_tell_deep(const char *path, uint32_t bits);
 
-/* Converts ink coverage C, M, Y, K, 0 to 255, to R, G, B. */
+/* Converts ink coverage C, M, Y, K, each from 0 to 255, to R, G, B. */
 static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, uint8_t k)
 {
     const uint8_t light = 255 - k;
@@ -92,8 +93,9 @@ static inline void picture_cmyk(uint8_t *to, uint8_t c, uint8_t m, uint8_t y, ui
     to[2] = light - picture_share(y, light);
 }
 
-/* WebP and TIFF have no bound for areas of a single colour. This value lets a file of 1 KiB have
- * 2^28 pixels, but stops files of a few bytes from claiming as many. */
+/* WebP and TIFF have no upper bound for the pixels per byte, because areas of a single colour are
+ * small. With this value, a file of 1 KiB can have 2^28 pixels, but a file of a few bytes
+ * cannot. */
 #define PICTURE_FLAT_PIXELS_PER_BYTE (UINT64_C(1) << 18)
 
 int picture_read_jpeg(cli_image *out, const char *path, const struct picture_bytes *b,

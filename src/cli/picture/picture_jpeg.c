@@ -1,10 +1,10 @@
-/* picture_jpeg.c: reads JPEG by libjpeg, with the same pixels as Pillow: libjpeg's defaults, CMYK
- * as Adobe stores it; warnings of libjpeg do not stop it.
+/* picture_jpeg.c: reads JPEG with libjpeg, with the same pixels as Pillow: libjpeg's defaults, and
+ * CMYK as Adobe stores it. Warnings of libjpeg do not stop it.
  *
- * Large pictures are decoded in parts by several threads. To find where the codes of a row begin,
- * all codes above must be read. So each part reads the codes above it without making pixels, which
- * takes less than half the time; lower parts are therefore smaller.
- */
+ * Several threads decode large pictures in parts. The start of a row's codes is known only after
+ * all
+ * preceding codes were read. So each part reads the codes above it without computing pixels, which
+ * takes less than half the time of decoding. Lower parts are therefore smaller. */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
 #endif
@@ -25,15 +25,16 @@
 
 #include <jpeglib.h>
 
-/* Most pixels that one byte of a valid file can encode: a block of 16x16 takes at least six
- * bits. */
+/* Largest number of pixels that one byte of a valid file can encode: a block of 16x16 pixels takes
+ * at least six bits. */
 #define PIXELS_PER_BYTE 512
-/* Every scan of a progressive file processes all pixels, but can be a few bytes long; so their
- * number is limited. */
+/* Every scan of a progressive file processes all pixels, but can be a few bytes long. Their number
+ * is therefore limited. */
 #define SCANS_MOST 500
 
-#define TWO_PARTS_PIXELS (1 << 20) /* with fewer pixels a thread is not worth its cost */
-#define CODES_SHARE 0.6            /* share of the time for a row that reading its codes takes */
+/* in smaller pictures, a second thread costs more than it saves */
+#define TWO_PARTS_PIXELS (1 << 20)
+#define CODES_SHARE 0.6 /* share of a row's decoding time that reading its codes takes */
 
 static const char ends_early[] = "the file ends early";
 
@@ -45,7 +46,7 @@ struct decoder {
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
     jmp_buf back;
-    char text[JMSG_LENGTH_MAX]; /* what failed */
+    char text[JMSG_LENGTH_MAX]; /* the error message */
 };
 
 static void failed(j_common_ptr jpeg)
@@ -88,8 +89,8 @@ static void limit_scans(j_common_ptr jpeg)
     longjmp(d->back, 1);
 }
 
-/* Reads the header; false: the file ends within it. Here and below, errors of libjpeg jump to
- * d->back. */
+/* Reads the header. Returns false if the file ends within it. Here and below, errors of libjpeg
+ * jump to d->back. */
 static bool begin(struct decoder *d, const struct picture_bytes *b)
 {
     j_decompress_ptr j = &d->jpeg;
@@ -118,7 +119,7 @@ static bool begin(struct decoder *d, const struct picture_bytes *b)
 
 /* ---- rows ---- */
 
-/* Converts C, M, Y, K as Adobe stores them, as light instead of ink. */
+/* Converts C, M, Y, K as Adobe stores them: as light instead of ink. */
 static void colours_of_cmyk(uint8_t *to, const uint8_t *from, size_t pixels)
 {
     for (; pixels > 0; pixels--, from += 4, to += 3)
@@ -135,8 +136,8 @@ struct part {
     struct decoder decoder;
 };
 
-/* Skips to the part's first row; `row` receives rows that are not needed. The last few skipped rows
- * are decoded, because colours are interpolated between rows. */
+/* Skips the rows above the part; `row` receives unneeded rows. The last few skipped rows are
+ * decoded, because colours are interpolated between rows. */
 static bool pass_over(j_decompress_ptr j, uint32_t rows, JSAMPROW row)
 {
 #ifdef LIBJPEG_TURBO_VERSION
@@ -195,11 +196,11 @@ static uint32_t processors(void)
 
 struct header {
     uint32_t width, height;
-    int components, block; /* rows of a block of all components */
-    bool once;             /* one scan has everything */
+    int components, block; /* components; height in rows of a block that has all components */
+    bool once;             /* one scan contains everything */
 };
 
-/* A separate function, as a longjmp would leave the caller's variables undefined. */
+/* Is a separate function, because a longjmp would leave the caller's variables undefined. */
 static bool read_header(struct header *out, struct decoder *d, const struct picture_bytes *b)
 {
     memcpy(d->text, ends_early, sizeof ends_early);
@@ -212,8 +213,8 @@ static bool read_header(struct header *out, struct decoder *d, const struct pict
     return read;
 }
 
-/* The first row of the lower part, chosen so that both parts take equally long; 0: decode the
- * picture in one part. */
+/* Returns the first row of the lower part, chosen so that both parts take equally long, or 0 if the
+ * picture is decoded in one part. */
 static uint32_t cut(const struct header *h)
 {
     const uint32_t block = (uint32_t)h->block;

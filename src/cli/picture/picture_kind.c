@@ -9,7 +9,8 @@
 
 #include "cli/picture/picture_files.h"
 
-/* Bytes at an offset of the file. A longer signature is listed before any that it begins with. */
+/* Bytes at an offset of the file. A signature comes in the list before any other that it begins
+ * with. */
 struct signature {
     size_t at, size;
     const char *bytes;
@@ -94,7 +95,7 @@ static const struct signature signatures[] = {
     OTHER(0, "<html", "a web page", "download the picture itself"),
 };
 
-/* Further checks for signatures of two or three letters, which a file could begin with by
+/* Checks signatures of two or three letters further, because a file could begin with them by
  * chance. */
 static bool fits(const struct signature *s, const uint8_t *head, size_t size)
 {
@@ -125,7 +126,7 @@ struct picture_kind picture_recognise(const uint8_t *head, size_t size)
 
 /* ---- files, folders ---- */
 
-/* Recognises a file by its first bytes; if it has no known format, *why says why. */
+/* Recognises a file by its first bytes. If its format is unknown, sets *why to the reason. */
 static struct picture_kind recognise_file(const char *path, const char **why)
 {
     const struct picture_kind unknown = {.format = PICTURE_UNKNOWN};
@@ -150,8 +151,8 @@ bool cli_is_y4m(const char *path)
     return recognise_file(path, &why).format == PICTURE_Y4M;
 }
 
-/* Whether the name ends like that of a readable format. If the content does not match, the file
- * counts as a broken picture, not as another kind of file. */
+/* Returns whether the name ends like the name of a readable format. If the content does not match,
+ * the file counts as a broken picture, not as another kind of file. */
 static bool claims_to_be_a_picture(const char *name)
 {
     static const char *const endings[] = {"jpg",  "jpeg", "jpe",  "jfif", "png",
@@ -164,8 +165,8 @@ static bool claims_to_be_a_picture(const char *name)
     return false;
 }
 
-/* NULL if the file is a picture or has a picture's name, else what it is instead. "" for hidden
- * files that are not pictures, such as those that macOS creates. */
+/* Returns NULL if the file is a picture or has a picture's name, else the kind of file that it is.
+ * Returns "" for hidden files that are not pictures, such as those that macOS creates. */
 static const char *other_than_picture(const char *path, const char *name)
 {
     const char *why;
@@ -184,7 +185,8 @@ int cli_folder_pictures(char ***names, size_t *n, const char *folder)
 {
     enum { NAMED = 5 };
     struct dirent **list;
-    const int entries = scandir(folder, &list, select_any, alphasort); /* by their bytes */
+    /* alphasort compares names by bytes */
+    const int entries = scandir(folder, &list, select_any, alphasort);
     if (entries < 0)
         return cli_fail(CLI_INPUT, "%s: %s", folder, strerror(errno));
     size_t others = 0;

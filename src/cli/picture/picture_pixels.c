@@ -1,5 +1,5 @@
-/* picture_pixels.c: code that the readers of picture_files.h share: memory for pixels, and
- * conversions of pixels. */
+/* picture_pixels.c: allocates memory for pixels, and converts pixels, for all readers of
+ * picture_files.h. */
 #ifdef __linux__
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #endif

@@ -1,4 +1,4 @@
-/* picture_png.c: reads PNG by libpng, with the same pixels as Pillow, and writes it. */
+/* picture_png.c: reads PNG with libpng, with the same pixels as Pillow, and writes PNG. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,20 +13,21 @@
 
 #ifdef CLI_PNG
 
-/* Most pixels that one byte of a valid file can encode: deflate compresses at most 1032-fold, and a
- * byte holds 8 pixels. A header that claims more is refused before anything is allocated. */
+/* Largest number of pixels that one byte of a valid file can encode: deflate compresses at most
+ * 1032-fold, and a byte holds 8 pixels. A header that claims more is refused before memory is
+ * allocated. */
 #define PIXELS_PER_BYTE (1032 * 8)
-#define TEXT_MOST (1 << 20) /* limit for a text in bytes, the same as Pillow's */
+#define TEXT_MOST (1 << 20) /* largest text in bytes, the same limit as in Pillow */
 
 struct reader {
     struct picture_bytes *b;
     const char *path;
     enum picture_what what;
     jmp_buf back;
-    char text[128];   /* what failed */
-    uint8_t *samples; /* as libpng gives them */
+    char text[128];   /* the error message */
+    uint8_t *samples; /* unconverted samples from libpng */
     png_bytepp rows;
-    bool done; /* all pixels are there */
+    bool done; /* all pixels were read */
 };
 
 static void failed(png_structp png, png_const_charp text)
@@ -56,8 +57,8 @@ static void take(png_structp png, png_bytep to, size_t n)
 struct png {
     uint32_t width;
     int type, bits;
-    uint8_t palette[256][4]; /* with alpha */
-    int hidden[3];           /* the transparent colour, as Pillow compares it; -1: none */
+    uint8_t palette[256][4]; /* R, G, B and alpha */
+    int hidden[3];           /* the transparent colour, as Pillow compares it; -1 for none */
 };
 
 static struct png describe(png_structp png, png_infop info)
@@ -90,8 +91,8 @@ static struct png describe(png_structp png, png_infop info)
     return p;
 }
 
-/* Converts a row of bytes or, with 16 bits, of pairs of bytes, high byte first. For grey with 16
- * bits, values above 255 become white; for colours the high byte is used. */
+/* Converts a row of bytes or, with 16 bits, of pairs of bytes, high byte first. In 16-bit grey,
+ * values above 255 become white; for colours the high byte is used. */
 static void convert_row(uint8_t *to, const uint8_t *from, const struct png *p)
 {
     const size_t bytes = p->bits == 16 ? 2 : 1;
@@ -131,12 +132,12 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
 {
     png_set_crc_action(png, PNG_CRC_DEFAULT, PNG_CRC_ERROR_QUIT);
     png_set_read_fn(png, r->b, take);
-    png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* picture_begin() judges the size */
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* picture_begin() checks the size */
     png_set_chunk_malloc_max(png, TEXT_MOST);
     png_read_info(png, info);
     const uint64_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
-    /* Checksums of single chunks are ignored, as in Pillow; the pixels have a checksum over all of
-     * them. */
+    /* Ignores checksums of single chunks, as Pillow does; the compressed pixels have a checksum
+     * over all of them. */
     png_set_crc_action(png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
     CLI_TRY(check_kind(r, png, info));
     CLI_TRY(picture_begin(out, r->path, r->b, width, height, PIXELS_PER_BYTE));
@@ -150,8 +151,8 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     const bool interlaced = png_set_interlace_handling(png) > 1;
     png_read_update_info(png, info);
     const size_t row = png_get_rowbytes(png, info);
-    /* Rows in the wanted format are decoded in place. Others go through a buffer of one row, or of
-     * all rows if the file is interlaced. */
+    /* Rows that already have the requested format are decoded in place. Others go through a buffer
+     * of one row, or of all rows if the file is interlaced. */
     const bool direct = r->what != PICTURE_COLOURS ||
                         (p.type == PNG_COLOR_TYPE_RGB && p.bits == 8 && p.hidden[0] < 0);
     if (!direct && !(r->samples = malloc(interlaced ? (size_t)height * row : row)))
@@ -172,12 +173,12 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     if (r->what == PICTURE_COLOURS && p.type == PNG_COLOR_TYPE_GRAY && p.bits == 16)
         picture_tell_deep(r->path, 16);
     r->done = true;
-    png_read_end(png, info); /* reads texts that follow the pixels, for the orientation */
+    png_read_end(png, info); /* reads texts after the pixels, which may contain the orientation */
     return CLI_OK;
 }
 
-/* A separate function, as a longjmp would leave the caller's variables undefined. Errors after the
- * pixels are ignored. */
+/* Is a separate function, because a longjmp would leave the caller's variables undefined. Errors
+ * after the pixels are ignored. */
 static int decode(cli_image *out, struct reader *r, png_structp png, png_infop info)
 {
     if (setjmp(r->back))
@@ -195,8 +196,8 @@ static int digit(char c)
                                   : -1;
 }
 
-/* Reads the orientation from a text whose first three lines are empty, the profile's name and its
- * length; the profile follows in hexadecimal. */
+/* Returns the orientation from a text. Its first three lines are an empty line, the profile's name
+ * and the profile's length; the profile follows in hexadecimal. */
 static int orientation_of_profile(const char *text)
 {
     for (int lines = 0; *text && lines < 3; text++)

@@ -1,20 +1,20 @@
-/* picture_pnm.c: reads PBM, PGM and PPM, in text or binary and with any maximum value, and PFM of
- * one channel, with the same result as Pillow. */
+/* picture_pnm.c: reads PBM, PGM and PPM, in text or binary and with any maximum value, and PFM with
+ * one channel, with the same pixels as Pillow. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/picture/picture_files.h"
 
-enum { TOKEN = 10 }; /* most characters of a number, the same as in Pillow */
+enum { TOKEN = 10 }; /* most characters in a number, as in Pillow */
 
 static bool is_space(uint8_t c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Reads the next word of the header and the white space after it; skips comments. false: not found,
- * or too long. */
+/* Reads the next word of the header and the white space after it, and skips comments. Returns false
+ * if there is no word, or if it is too long. */
 static bool word(struct picture_bytes *b, char out[TOKEN + 1])
 {
     size_t n = 0;
@@ -38,7 +38,7 @@ static bool word(struct picture_bytes *b, char out[TOKEN + 1])
     return n > 0;
 }
 
-/* -1: there is no number. */
+/* Reads a whole number of the header. Returns -1 if there is none. */
 static int64_t whole(struct picture_bytes *b)
 {
     char text[TOKEN + 1];
@@ -48,11 +48,11 @@ static int64_t whole(struct picture_bytes *b)
 }
 
 struct pnm {
-    char kind; /* the magic's second letter */
+    char kind; /* the second letter of the signature */
     bool text, bits;
     size_t channels;
     int64_t width, height, top;
-    double scale; /* of a PFM; negative: little endian */
+    double scale; /* scale of a PFM; negative if it is little-endian */
 };
 
 static int read_header(struct pnm *out, const char *path, struct picture_bytes *b)
@@ -83,7 +83,7 @@ static int read_header(struct pnm *out, const char *path, struct picture_bytes *
 
 /* ---- samples ---- */
 
-/* Scales a sample to 0 to 255. If grey has more than 8 bits, the high byte of 16 is used. */
+/* Scales a sample to 0 to 255. For grey with more than 8 bits, uses the high byte of 16 bits. */
 static uint8_t sample(const struct pnm *p, int64_t v)
 {
     const bool deep = p->top > 255 && p->channels == 1;
@@ -92,7 +92,7 @@ static uint8_t sample(const struct pnm *p, int64_t v)
     return (uint8_t)(deep ? whole_number >> 8 : whole_number);
 }
 
-/* The next number of a text file, or for PBM the next digit; -1: not found. */
+/* Returns the next number of a text file, or for PBM the next digit, or -1 if there is none. */
 static int64_t number(const struct pnm *p, struct picture_bytes *b)
 {
     size_t digits = 0;
@@ -118,7 +118,8 @@ static int64_t number(const struct pnm *p, struct picture_bytes *b)
     return digits ? v : -1;
 }
 
-/* With `stored`, samples keep the values of the file, which then have at most 8 bits. */
+/* Reads the samples of a text file. With `stored`, samples keep the values of the file, which then
+ * have at most 8 bits. */
 static int read_text(uint8_t *to, size_t samples, const struct pnm *p, struct picture_bytes *b,
                      bool stored, const char *path)
 {
@@ -143,7 +144,7 @@ static void read_bits(uint8_t *to, const uint8_t *from, const struct pnm *p)
             *to++ = from[x / 8] >> (7 - x % 8) & 1 ? 0 : 255;
 }
 
-/* Reads rows from the lowest up, clamped to 0 to 255. */
+/* Reads the rows of a PFM from the bottom up, clamped to 0 to 255. */
 static void read_floats(uint8_t *to, const uint8_t *from, const struct pnm *p)
 {
     const size_t width = (size_t)p->width, height = (size_t)p->height;

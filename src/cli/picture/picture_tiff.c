@@ -1,9 +1,8 @@
-/* picture_tiff.c: reads TIFF by libtiff, with the same pixels as Pillow.
+/* picture_tiff.c: reads TIFF with libtiff, with the same pixels as Pillow.
  *
- * libtiff's own conversion to colours is used for Y, Cb, Cr only; for all else its colours differ
- * from Pillow's. So this file reads strips and tiles as samples, and converts rows of samples to
- * colours.
- */
+ * libtiff's own conversion to colours is used only for Y, Cb, Cr. For all others its colours differ
+ * from Pillow's, so this file reads strips and tiles as samples, and converts rows of samples to
+ * colours. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +74,7 @@ static int fault(const char *path, const struct source *s)
 /* ---- what the samples mean ---- */
 
 enum { SAMPLES_MOST = 6 };
-enum alpha { NO_ALPHA, ALPHA, MULTIPLIED }; /* the colours with it */
+enum alpha { NO_ALPHA, ALPHA, MULTIPLIED }; /* MULTIPLIED: the colours are premultiplied by alpha */
 
 struct tiff {
     TIFF *file;
@@ -85,8 +84,8 @@ struct tiff {
     uint16_t photometric, bits, samples, format, compression;
     uint16_t colours; /* colour samples per pixel, without alpha and other extra samples */
     enum alpha alpha;
-    bool planes;      /* each sample has its own strips or tiles */
-    uint16_t *map[3]; /* of a palette */
+    bool planes;      /* each sample is stored in strips or tiles of its own */
+    uint16_t *map[3]; /* the palette's red, green and blue */
 };
 
 static const char *kind_name(uint16_t photometric)
@@ -162,7 +161,7 @@ static int describe(struct tiff *t)
         break;
     case PHOTOMETRIC_RGB:
     case PHOTOMETRIC_YCBCR:
-        t->colours = t->samples == 1 ? 1 : 3; /* Y alone is grey */
+        t->colours = t->samples == 1 ? 1 : 3; /* Y without colours is grey */
         break;
     case PHOTOMETRIC_SEPARATED:
         t->colours = 4;
@@ -187,7 +186,7 @@ static int describe(struct tiff *t)
 
 /* ---- a row of samples ---- */
 
-/* Sample `i` of a row whose samples are contiguous. */
+/* Returns sample `i` of a row whose samples are contiguous. */
 static uint32_t sample(const uint8_t *row, size_t i, uint32_t bits)
 {
     if (bits == 8)
@@ -209,7 +208,7 @@ static uint32_t sample(const uint8_t *row, size_t i, uint32_t bits)
     return row[i * bits / 8] >> (8 - bits - i * bits % 8) & ((1u << bits) - 1);
 }
 
-/* Grey of more than 8 bits is cut at 0 and 255. */
+/* Clamps grey of more than 8 bits to 0 to 255. */
 static uint8_t grey(const struct tiff *t, uint32_t v)
 {
     float real;
@@ -248,7 +247,7 @@ static void colours_of(uint8_t *to, const struct tiff *t, const uint32_t *v)
     picture_put(to, c, alpha);
 }
 
-/* Converts a row of `width` pixels; with planes, the samples of a pixel are `plane_stride` bytes
+/* Converts a row of `width` pixels. With planes, the samples of a pixel are `plane_stride` bytes
  * from each other. */
 static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t plane_stride,
                         const struct tiff *t)
@@ -268,7 +267,8 @@ static void convert_row(uint8_t *to, const uint8_t *from, uint32_t width, size_t
 
 /* ---- strips, tiles ---- */
 
-/* One strip or tile of each plane: position and size in pixels, bytes of a row and in all. */
+/* One strip or tile of each plane: its position and size in pixels, and its bytes per row and in
+ * total. */
 struct block {
     uint32_t x, y, width, height;
     size_t row, bytes;
@@ -300,7 +300,7 @@ static int read_blocks(const cli_image *out, const struct tiff *t)
     const tmsize_t bytes = tiled ? TIFFTileSize(t->file) : TIFFStripSize(t->file);
     const tmsize_t row = tiled ? TIFFTileRowSize(t->file) : TIFFScanlineSize(t->file);
     const uint64_t wanted =
-        ((uint64_t)width * t->bits * (t->planes ? 1 : t->samples) + 7) / 8; /* of a row */
+        ((uint64_t)width * t->bits * (t->planes ? 1 : t->samples) + 7) / 8; /* bytes of a row */
     if (bytes <= 0 || row <= 0 || height == 0 || width == 0 || (uint64_t)row < wanted ||
         (uint64_t)bytes / height < wanted)
         return fault(t->path, t->source);
@@ -326,14 +326,15 @@ static int read_blocks(const cli_image *out, const struct tiff *t)
     return read ? CLI_OK : fault(t->path, t->source);
 }
 
-/* Reads Y, Cb, Cr, where several pixels may share a colour. */
+/* Reads Y, Cb, Cr, where several pixels may share their colour samples. */
 static int read_by_libtiff(const cli_image *out, const struct tiff *t)
 {
     const size_t pixels = (size_t)t->width * t->height;
     uint32_t *raster = malloc(pixels * sizeof *raster);
     if (!raster)
         return picture_bad(t->path, "no memory for its pixels");
-    TIFFSetField(t->file, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT); /* it is turned elsewhere */
+    /* the caller applies the orientation */
+    TIFFSetField(t->file, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
     const bool read = TIFFReadRGBAImageOriented(t->file, t->width, t->height, raster,
                                                 ORIENTATION_TOPLEFT, 1) != 0;
     for (size_t i = 0; read && i < pixels; i++) {

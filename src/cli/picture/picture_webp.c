@@ -1,4 +1,4 @@
-/* picture_webp.c: WebP, by libwebp. */
+/* picture_webp.c: reads WebP with libwebp. */
 #include <string.h>
 
 #ifdef CLI_WEBP
@@ -22,7 +22,8 @@ struct chunk {
     size_t size;
 };
 
-/* The data of the first chunk with that name from byte `at` on; size 0: not found. */
+/* Finds the first chunk with that name, from byte `at` on. Returns its data, with size 0 if there
+ * is none. */
 static struct chunk find(const uint8_t *in, size_t size, size_t at, const char *name)
 {
     while (size > at && size - at >= CHUNK_HEADER) {
@@ -54,7 +55,7 @@ static uint32_t three_bytes(const uint8_t *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* Decodes a picture without animation into `out`, its first pixel at (x, y). */
+/* Decodes a picture without animation into `out`, with its first pixel at (x, y). */
 static bool decode(const cli_image *out, size_t x, size_t y, const uint8_t *data, size_t size,
                    bool alpha)
 {
@@ -71,11 +72,11 @@ static bool decode(const cli_image *out, size_t x, size_t y, const uint8_t *data
     return rgba != NULL;
 }
 
-/* Decodes the first frame of an animation to its position in a picture that is otherwise
- * transparent. */
+/* Decodes the first frame of an animation to its position in an otherwise transparent picture. */
 static bool decode_frame(const cli_image *out, const struct picture_bytes *b)
 {
-    enum { FRAME_HEADER = 16 }; /* position, size, time, flags; chunks of the frame follow */
+    /* bytes of position, size, time and flags; chunks of the frame follow */
+    enum { FRAME_HEADER = 16 };
     WebPBitstreamFeatures has;
     const struct chunk frame = find(b->data, b->size, RIFF_HEADER, "ANMF");
     if (frame.size < FRAME_HEADER)
