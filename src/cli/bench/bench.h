@@ -32,41 +32,41 @@ enum bench_what {
     BENCH_LM,
     BENCH_WHATS
 };
-#define BENCH_ANY ((1u << BENCH_WHATS) - 1) /* of masks, a bit each */
+#define BENCH_ANY ((1u << BENCH_WHATS) - 1) /* masks with one bit per kind */
 extern const char *const bench_what_names[BENCH_WHATS + 1];
 
-/* A step of a model, and a kernel for the same operation, which may not support the step. */
+/* A step of a model, and a kernel for the same operation. The kernel need not support the step. */
 typedef struct bench_kernel_pick {
     size_t step;
     const char *kernel;
 } bench_kernel_pick;
 
-/* The arguments of options, unparsed; NULL: not given. */
+/* The unparsed arguments of options; NULL if not given. */
 typedef struct bench_request {
     cli_common common;
     enum bench_what what;
-    const char *name;   /* of the MODEL */
+    const char *name;   /* the name of MODEL as given */
     const char *kernel; /* part of a kernel's name */
     const char *shapes, *activation;
     const char *tokens, *heads, *dim, *value_dim, *mlp, *form, *op, *of;
-    const char *phase, *rows; /* of a language model */
-    const char *batch;        /* of a model: frames per run */
+    const char *phase, *rows; /* of a language model: --phase and --rows */
+    const char *batch;        /* of a model: frames in a run */
     bool causal;
-    fovea_model *model;            /* of MODEL */
-    const bench_kernel_pick *pick; /* of one case of BENCH_KERNEL */
+    fovea_model *model;            /* the loaded MODEL */
+    const bench_kernel_pick *pick; /* set for one case of BENCH_KERNEL */
 } bench_request;
 
 /* ---- devices ---- */
 
-/* The peak rates of a device: the largest that were measured in this run. */
+/* The peak rates of a device: the highest that were measured in this run. */
 typedef struct bench_limits {
     fovea_rates rates;
-    /* FLOP/s of the fastest matrix product of each type, by the device's clock. float32 is always
-     * measured, other types are 0 if no case has such products. */
+    /* FLOP/s of the fastest matrix product of each type, by the device's clock. The rate of float32
+     * is always measured. Other rates are 0 if no case has products of their type. */
     double gemm[FOVEA_COMPUTE_AUTO];
 } bench_limits;
 
-/* A device with its options, shared by cases. */
+/* A device with its options, which cases share. */
 typedef struct bench_device {
     char *key;
     char id[32]; /* "cl:0" */
@@ -77,48 +77,51 @@ typedef struct bench_device {
 } bench_device;
 
 /* bench_limits.c */
-/* Peak bandwidth of the device in bytes/s, as measured. */
+/* Returns the measured peak bandwidth of the device in bytes/s. */
 double bench_limits_memory(const bench_limits *l);
-/* What a step multiplies. */
+/* Returns the type of the numbers that a step multiplies. */
 fovea_compute bench_products(const fovea_step_info *step);
-/* Peak FLOP/s of products of a type, as measured. */
+/* Returns the measured peak FLOP/s of products of a type. */
 double bench_limits_products(const bench_limits *l, fovea_compute compute);
-/* Roofline lower bound in s: max(FLOPs / peak, bytes / bandwidth). */
+/* Returns the roofline lower bound in s: max(FLOPs / peak, bytes / bandwidth). */
 double bench_limits_bound(const bench_limits *l, fovea_compute compute, double flops, double bytes);
 
 /* ---- cases ---- */
 
 typedef struct bench_verify {
-    /* what the result was compared with; static text; NULL: it was not compared */
+    /* what the result was compared with, as static text; NULL if it was not compared */
     const char *reference;
-    double max_abs, rel; /* rel: of the largest value */
+    double max_abs, rel; /* rel: error relative to the largest value */
     bool ok;
-    char text[240]; /* description of the error, if its size does not say enough */
+    char text[240]; /* description of the error, if the numbers do not describe it fully */
 } bench_verify;
 
 enum { BENCH_DEVICES = 64, BENCH_INPUTS = 8 };
 
-typedef struct bench_case { /* More than 25 fields: a line of results, and what it depends on */
+typedef struct bench_case { /* More than 25 fields: a line of results and all that it depends on */
     /* set by bench_gemm and the other functions that make cases */
     char *title;
     json_t *params;
     bench_device *on;
     void *state;
-    int (*run)(struct bench_case *c, double *seconds);     /* once; by the device's clock */
-    int (*check)(struct bench_case *c, bench_verify *out); /* what the last run left */
-    void (*release)(struct bench_case *c);                 /* the state, the operands */
+    /* runs the case once; *seconds is measured by the device's clock */
+    int (*run)(struct bench_case *c, double *seconds);
+    /* verifies the results of the last run */
+    int (*check)(struct bench_case *c, bench_verify *out);
+    void (*release)(struct bench_case *c); /* frees the state and the operands */
     fovea_plan *plan;
-    fovea_matrix input[BENCH_INPUTS], out; /* of bench_run_op */
+    fovea_matrix input[BENCH_INPUTS], out; /* operands of bench_run_op */
     size_t inputs;
-    bool device_time;    /* time by the device's own clock instead of the whole of `run` */
-    double flops, bytes; /* of the roofline's lower bound */
-    uint32_t tokens;     /* tokens of a sequence that a run reads; 0: not a sequence */
-    uint64_t results;    /* bytes for results, allocated after the plan */
+    /* report the time by the device's own clock instead of the duration of `run` */
+    bool device_time;
+    double flops, bytes; /* for the roofline's lower bound */
+    uint32_t tokens;  /* tokens of a sequence that a run reads; 0 if the case is not a sequence */
+    uint64_t results; /* bytes for results, which are allocated after the plan */
     /* set by bench_plan_begin and bench_plan_end */
     fovea_plan_info info;
     double plan_seconds;
-    uint64_t before; /* bytes of process memory */
-    /* set by measuring */
+    uint64_t before; /* bytes of process memory before planning */
+    /* set by bench_first and bench_measure */
     double first_seconds;
     /* peak growth of process memory in bytes during planning and the first run, without
      * `results` */
@@ -131,7 +134,7 @@ typedef struct bench_case { /* More than 25 fields: a line of results, and what 
     machine_history machine;
     uint64_t allocations; /* allocations of the library during all timed runs of all cases */
     bench_verify verify;
-    json_t *pace, *profile; /* bench_pace.c, bench_profile.c; or NULL */
+    json_t *pace, *profile; /* set by bench_pace.c and bench_profile.c, or NULL */
 } bench_case;
 
 enum { BENCH_CASES = 256 };
@@ -146,113 +149,116 @@ typedef struct bench_set {
 enum bench_check { BENCH_CHECK_FIRST, BENCH_CHECK_EVERY, BENCH_CHECK_OFF };
 
 typedef struct bench_options {
-    uint32_t runs, warmup; /* runs 0: until the median is stable */
-    double time;           /* most seconds per case, if runs is 0 */
-    /* seconds of a sample; shorter runs are repeated and timed together; 0: 1e-3 */
+    uint32_t runs, warmup; /* if `runs` is 0, the case runs until the median is stable */
+    double time;           /* most seconds per case if `runs` is 0 */
+    /* seconds of a sample; shorter runs are repeated and timed together; 0 means 1e-3 */
     double sample;
-    int check;            /* enum bench_check */
-    double rate, sustain; /* frames per second, 0: without pauses; seconds that each case runs */
+    int check; /* an enum bench_check */
+    /* rate: frames per second, or 0 to run without pauses; sustain: seconds that each case runs */
+    double rate, sustain;
 } bench_options;
 
-/* bench_cases.c: fails if `option` does not apply to this kind of benchmark; bit k of `whats` is
- * for kind k. */
+/* bench_cases.c: fails if `option` does not apply to this kind of benchmark. Bit k of `whats` is
+ * set if the option applies to kind k. */
 int bench_belongs(const char *option, unsigned whats, enum bench_what what);
-/* Checks in the same way all options of `r` that are lists. */
+/* Checks all list options of `r` in the same way. */
 int bench_axes_check(const bench_request *r);
-/* Adds a case for every combination of the lists of `r`, runs each once and verifies it. Stops
+/* Adds a case for every combination of the lists in `r`, runs each once and verifies it. Stops
  * early if interrupted. */
 int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o);
 void bench_cases_free(bench_set *set);
 
 void bench_case_free(bench_case *c);
 
-/* Called before and after c->plan is created, to measure the time and the growth of memory. The
+/* Are called before and after c->plan is created, to measure the time and the growth of memory. The
  * case's own buffers and a model's weights must already exist. */
 void bench_plan_begin(bench_case *c);
 void bench_plan_end(bench_case *c);
-/* The `run` function of cases that are a single operation. */
+/* Is the `run` function of cases that are a single operation. */
 int bench_run_op(bench_case *c, double *seconds);
 
-/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_lm.c, bench_kernel.c: make
- * one case on out->on; every list of `r` has been reduced to one value. The case is to be freed
- * also after a failure. */
+/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_lm.c, bench_kernel.c: each
+ * function makes one case on out->on. Every list of `r` has been reduced to one value. The caller
+ * frees the case, also after a failure. */
 int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_attention(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_block(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_model(bench_case *out, const cli_settings *s, const bench_request *r);
 int bench_lm(bench_case *out, const cli_settings *s, const bench_request *r);
-/* Lists all pairs of step and kernel that the request selects, `capacity` at most. */
+/* Lists the pairs of step and kernel that the request selects, at most `capacity`. */
 int bench_kernel_picks(bench_kernel_pick *out, size_t capacity, size_t *n, const cli_settings *s,
                        const bench_device *on, const bench_request *r);
-/* If the kernel of r->pick does not support the step, returns CLI_UNSUPPORTED without a message. */
+/* Returns CLI_UNSUPPORTED without a message if the kernel of r->pick does not support the step. */
 int bench_kernel(bench_case *out, const cli_settings *s, const bench_request *r);
-/* Measures the FLOP/s of large matrix products; raises *best to it. */
+/* Measures the FLOP/s of large matrix products, and raises *best to the result if that is
+ * higher. */
 int bench_gemm_rate(double *best, fovea_device *device, fovea_compute compute);
 
-/* What a case of a model runs, in addition to its settings. */
+/* The model, output and batch that a case of a model runs. */
 typedef struct bench_model_run {
     fovea_model *model;
-    const char *name;   /* as it was asked for */
-    const char *output; /* NULL: its main one */
-    uint32_t batch;     /* frames of a run */
+    const char *name;   /* name of the model, as the user gave it */
+    const char *output; /* NULL for the model's main output */
+    uint32_t batch;     /* frames in a run */
     bool owned;         /* the case frees the model */
 } bench_model_run;
-/* Makes the case, except for title and parameters. */
+/* Makes the case, except its title and parameters. */
 int bench_model_case(bench_case *out, const cli_settings *s, const bench_model_run *run);
 
-/* bench_reference.c: what a plan computes, so that another plan can compute the same. */
+/* bench_reference.c: the work of a plan, so that another plan can compute the same. */
 typedef struct bench_subject {
-    const fovea_model *model; /* NULL: an operation */
+    const fovea_model *model; /* NULL if the work is a single operation */
     const fovea_plan_options *options;
     const fovea_frame *frame;
     const fovea_attention_options *op;
     const fovea_matrix *input;
     size_t inputs;
 } bench_subject;
-/* The expected output, computed when it is first needed. */
+/* The expected output, which is computed when it is first needed. */
 typedef struct bench_reference {
-    const char *text; /* how the output was verified; NULL: not yet */
-    float *value;     /* NULL: only the steps were verified */
+    const char *text; /* how the output was verified; NULL if it was not verified yet */
+    float *value;     /* NULL if only the steps were verified */
 } bench_reference;
-/* The larger of `worst` and the error of `got`; infinity if `got` is not a number. */
+/* Returns the larger of `worst` and the error of `got`; infinity if `got` is not a number. */
 double bench_worse(double worst, double got, double want);
-/* Verifies each distinct step of a plan on its own against the reference of its operation; stops at
- * the first that is wrong. */
+/* Verifies each distinct step of a plan on its own against the reference of its operation. Stops at
+ * the first wrong step. */
 int bench_verify_steps(const fovea_plan *plan, bench_verify *out);
 /* Verifies a plan and its n output values `got`. The first call verifies the steps. Every call
- * compares the values with those of another plan, unless that plan would take too long. `allowed`:
- * largest error, relative to the largest value. */
+ * compares the values with those of another plan, unless that plan would take too long. `allowed`
+ * is the largest allowed error, relative to the largest value. */
 int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_subject *what,
                         const void *got, fovea_dtype type, size_t n, double allowed,
                         bench_verify *out);
 
 /* ---- measurement ---- */
 
-/* Measures the limits of all devices of the cases, and raises them to the new values. It is
- * repeated during the measurement, because a disturbance at the start must not lower the peaks. The
- * time that it takes is added to *spent, in seconds. */
+/* Measures the limits of the devices of all cases, and raises the limits to the new values if these
+ * are higher. It is called repeatedly during the measurement, so that a disturbance at the start
+ * cannot lower the peaks. Adds its own duration in seconds to *spent. */
 int bench_limits_raise(const bench_case *list, size_t n, double *spent);
 
-/* bench_measure.c: runs a new case for the first time, which touches all memory of its plan, and
- * verifies it. */
+/* bench_measure.c: runs a new case for the first time, so that all memory of its plan is touched,
+ * and verifies it. */
 int bench_first(bench_case *c, const bench_options *o);
-/* Warms all cases up, then times them alternately. */
+/* Warms up all cases, then times them alternately. */
 int bench_measure(bench_case *list, size_t n, const bench_options *o);
-/* The two parts of bench_measure, for one case: the warm-up runs, and one sample. */
+/* The two parts of bench_measure, for one case: bench_warm_up does the warm-up runs, and
+ * bench_sample takes one sample. */
 int bench_warm_up(bench_case *c, const bench_options *o);
 int bench_sample(bench_case *c, const bench_options *o);
-/* bench_quantile: quantile q (0 to 1) of a case's samples, in s. The other function: of n values in
- * any order. */
+/* bench_quantile returns quantile q (0 to 1) of a case's samples, in s. The other function returns
+ * a quantile of n values in any order. */
 double bench_quantile(const bench_case *c, double q);
 double bench_quantile_of(const double *value, size_t n, double q);
-/* Half the width of the median's 95 % confidence interval, relative to the median. */
+/* Returns half the width of the median's 95 % confidence interval, relative to the median. */
 double bench_interval(const bench_case *c);
 
-/* bench_pace.c: runs one case after the other, at o->rate or for o->sustain seconds. */
+/* bench_pace.c: runs the cases one after the other, at o->rate or for o->sustain seconds. */
 int bench_pace(bench_case *list, size_t n, const bench_options *o);
 
-/* bench_profile.c: measures seconds per step. `events` gets the events of one frame in the format
- * of Chrome's trace viewer, as process `number`; it may be NULL. */
+/* bench_profile.c: measures the seconds of each step. Adds the events of one frame to `events`, in
+ * the format of Chrome's trace viewer, as process `number`; `events` may be NULL. */
 int bench_profile(bench_case *c, json_t *events, size_t number);
 
 /* ---- results ---- */
@@ -260,15 +266,15 @@ int bench_profile(bench_case *c, json_t *events, size_t number);
 /* bench_describe.c */
 json_t *bench_describe(const bench_case *c);
 
-/* The types in a case's title, if they are not f32: " bf16" for `type`, " bf16 products" for
+/* Returns the types in a case's title, without f32: " bf16" for `type`, " bf16 products" for
  * `compute`. */
 cli_word bench_types(fovea_dtype type, fovea_compute compute);
 
-/* Pseudo-random values in [-1, 1), the same on every machine; to be freed. */
+/* Returns pseudo-random values in [-1, 1), the same on every machine. The caller frees them. */
 float *bench_floats(size_t n, uint64_t seed);
-/* The same values, converted to `type`. */
+/* Returns the values of bench_floats, converted to `type`. */
 void *bench_values(size_t n, fovea_dtype type, uint64_t seed);
-/* The type in which rows are stored for products of the settings' type. */
+/* Returns the type in which rows are stored for products of the settings' type. */
 fovea_dtype bench_rows_type(const cli_settings *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* bench_attention.c: an attention as a benchmark case. */
+/* bench_attention.c: makes an attention a benchmark case. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "cli/bench/bench.h"
 
-/* chunk lengths assumed for FLOP counts, whatever the library chooses */
+/* chunk lengths assumed for FLOP counts, even if the library chooses others */
 enum { CHUNK = 64, SUB_CHUNK = 16 };
 
 enum attention_kind {
@@ -17,21 +17,21 @@ enum attention_kind {
     ATTENTION_POLA,
     ATTENTION_NALA,
     ATTENTION_FOCUSED,
-    ATTENTION_HEDGEHOG,  /* its maps contain matrix products, which are counted */
-    ATTENTION_RETENTION, /* from here on causal only */
+    ATTENTION_HEDGEHOG,  /* its feature maps contain matrix products, whose FLOPs are counted */
+    ATTENTION_RETENTION, /* this and the following are only causal */
     ATTENTION_GLA,
     ATTENTION_DELTA,
     ATTENTION_GATED_DELTA,
 };
 
-/* Inputs and output of one shape, shared by all cases of that shape. Rows are packed. */
+/* Inputs and output of one shape, which all cases of that shape share. Rows are packed. */
 typedef struct operands {
     struct operands *next;
     uint32_t users;
     uint32_t rows, heads, d, dv;
     fovea_dtype type;
-    void *q, *k, *v, *out; /* of `type` */
-    /* rows x heads*d; this and the following are allocated when first needed */
+    void *q, *k, *v, *out; /* elements are of type `type` */
+    /* rows x heads*d; this and the following arrays are allocated when first needed */
     float *decay_channel;
     float *decay, *beta, *gate_q, *gate_k; /* rows x heads; gates are logits */
 } operands;
@@ -68,7 +68,7 @@ static const struct {
     {"gated-delta-rule", ATTENTION_GATED_DELTA, 1},
 };
 
-/* Parses [sla-]NAME[:MAP]. The library checks whether NAME allows the map. */
+/* Parses [sla-]NAME[:MAP]. Does not check whether NAME allows the map; the library does. */
 static int parse(attention *a, const char *text)
 {
     a->gated = strncmp(text, "sla-", 4) == 0;
@@ -96,9 +96,9 @@ static int parse(attention *a, const char *text)
 
 /* ---- operands ---- */
 
-static operands *shared; /* those in use */
+static operands *shared; /* list of the operands that cases use */
 
-/* Pseudo-random values in [middle - reach, middle + reach). */
+/* Returns pseudo-random values in [middle - reach, middle + reach). */
 static float *floats(size_t n, uint64_t seed, float middle, float reach)
 {
     float *x = bench_floats(n, seed);
@@ -107,7 +107,7 @@ static float *floats(size_t n, uint64_t seed, float middle, float reach)
     return x;
 }
 
-/* Size in bytes of the output of one token and head. */
+/* Returns the size in bytes of the output of one token and head. */
 static size_t out_size(const operands *o)
 {
     return o->dv * (o->type == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
@@ -128,7 +128,7 @@ static operands *use_operands(const attention *a, const operands *shape)
         o->k = bench_values(wide, o->type, 2);
         o->v = bench_values(heads * o->dv, o->type, 3);
         o->out = cli_alloc(heads, out_size(o));
-        /* maps the pages now, so that they do not count as the plan's memory */
+        /* touches the pages now, so that they do not count as the plan's memory */
         memset(o->out, 0xff, heads * out_size(o));
         o->next = shared;
         shared = o;
@@ -163,7 +163,7 @@ static void leave_operands(operands *o)
 
 /* ---- cost ---- */
 
-/* Counts the FLOPs and the bytes that the mechanism must move, however it is computed. */
+/* Counts the FLOPs, and the bytes that every implementation of the mechanism must move. */
 static void count(bench_case *out, const attention *a)
 {
     const operands *o = a->data;
@@ -184,7 +184,7 @@ static void count(bench_case *out, const attention *a)
         }
     } else {
         static const double rest[] = {
-            [ATTENTION_LINEAR] = 5, /* per token and channel */
+            [ATTENTION_LINEAR] = 5, /* FLOPs per token and channel */
             [ATTENTION_MALA] = 8,      [ATTENTION_MALA_PAPER] = 8, [ATTENTION_POLA] = 8 + 4,
             [ATTENTION_NALA] = 10 + 3, [ATTENTION_FOCUSED] = 8,    [ATTENTION_HEDGEHOG] = 10};
         const bool mala = a->kind == ATTENTION_MALA || a->kind == ATTENTION_MALA_PAPER;
@@ -199,17 +199,18 @@ static void count(bench_case *out, const attention *a)
 
 /* ---- the case ---- */
 
-/* Largest allowed error, relative to the largest value. */
+/* Returns the largest allowed error, relative to the largest value. */
 static double allowed(const operands *o, fovea_compute compute)
 {
-    static const double rounding[] = {0, 0x1p-11, 0x1p-8}; /* of the output, by fovea_dtype */
-    /* Rounding of weights, features and states, which the float32 reference does not have. */
+    /* rounding error of the output, by fovea_dtype */
+    static const double rounding[] = {0, 0x1p-11, 0x1p-8};
+    /* The products round weights, features and states, which the float32 reference does not. */
     const double products = compute == FOVEA_COMPUTE_F32 ? 0 : 0x1p-6;
     return 1e-5 + 2e-7 * sqrt(o->rows) + rounding[o->type] + products;
 }
 
-/* Verifies the output of the last run, then fills it with NaN: cases share the buffer, and values
- * that the next case does not write become visible. */
+/* Verifies the output of the last run, then fills it with NaN: cases share the buffer, and NaN
+ * shows values that the next case does not write. */
 static int check(bench_case *c, bench_verify *out)
 {
     attention *a = c->state;
@@ -262,7 +263,7 @@ static int bind_inputs(bench_case *c)
     return CLI_OK;
 }
 
-/* Sets the shape, and the usual parameters of each mechanism. */
+/* Sets the shape and the usual parameters of each mechanism. */
 static void set_options(attention *a, const cli_settings *s, const operands *shape, bool causal)
 {
     const bool scaled =

@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-/* A new reference. */
+/* Returns a new reference to the parameters of a result. */
 static json_t *params_of(const json_t *result)
 {
     json_t *params = json_copy(json_object_get(result, "params"));
-    /* older releases had float32 products only */
+    /* older releases multiplied only float32 */
     if (params && !json_object_get(params, "compute"))
         json_object_set_new(params, "compute", json_string("f32"));
     return params;
@@ -23,7 +23,7 @@ static bool alike(const json_t *a, const json_t *b)
     return equal;
 }
 
-/* The last of the earlier results with the same parameters, or NULL. */
+/* Returns the last of the earlier results with the same parameters, or NULL. */
 static const json_t *earlier(const json_t *baseline, const json_t *result)
 {
     size_t i;
@@ -43,7 +43,7 @@ int bench_baseline_add(json_t *results, const json_t *baseline, const char *path
     bench_foreach(results, i, r) {
         const json_t *old = earlier(baseline, r);
         const double was = bench_number(old, "p50_ms"), is = bench_number(r, "p50_ms");
-        json_object_del(r, "baseline"); /* of an earlier comparison */
+        json_object_del(r, "baseline"); /* left by an earlier comparison */
         found += old != NULL;
         if (old)
             json_object_set_new(

@@ -1,4 +1,4 @@
-/* bench_block.c: a transformer block as a benchmark case: a synthetic ViT with one block. Its
+/* bench_block.c: makes a transformer block a benchmark case: a synthetic ViT with one block. Its
  * patches have 2 x 2 pixels, so that the embedding costs little compared with the block. */
 #include <string.h>
 
@@ -10,7 +10,7 @@ struct block {
     uint32_t tokens, dim, heads, mlp;
 };
 
-/* Values that the options do not name are those of the given model, else of a ViT-B. */
+/* Values that the options do not set are those of the given model, or else of a ViT-B. */
 static int parse_block(struct block *out, const bench_request *r)
 {
     *out = (struct block){.tokens = 4096, .dim = 768, .heads = 12, .mlp = 4};
@@ -27,7 +27,7 @@ static int parse_block(struct block *out, const bench_request *r)
     return CLI_OK;
 }
 
-/* Height of the grid of `tokens` tokens whose shape is closest to a square. */
+/* Returns the height of the grid of `tokens` tokens whose shape is closest to a square. */
 static uint32_t grid_height(uint32_t tokens)
 {
     uint32_t best = 1;

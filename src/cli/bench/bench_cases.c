@@ -9,8 +9,8 @@
 const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
                                                        "kernel", "floors",    "lm",    NULL};
 
-/* The matrix products of a ViT-B on 1036x1036 pixels: Q or projection, K with V, and the two of the
- * MLP. */
+/* The matrix products of a ViT-B on 1036x1036 pixels: Q or projection, fused K and V, and the two
+ * layers of the MLP. */
 #define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
 
 /* ---- devices ---- */
@@ -55,11 +55,11 @@ enum { AXES = 24 };
 
 struct axis_text {
     const char *option;
-    const char **text; /* in the request */
+    const char **text; /* the request's field for the option's argument */
     unsigned whats;    /* bit k: the option applies to benchmarks of kind k; 0: to all */
 };
 
-/* Slowest first. */
+/* Lists the options in the order of loops, the outermost first. */
 static void axes_of(struct axis_text out[AXES], bench_request *r)
 {
     const unsigned gemm = 1u << BENCH_GEMM, attention = 1u << BENCH_ATTENTION,
@@ -138,7 +138,7 @@ void bench_case_free(bench_case *c)
     free(c->device);
 }
 
-/* Adds the parameters that all kinds of cases have. */
+/* Adds the parameters that every kind of case has. */
 static void add_params(bench_case *c, const cli_settings *s, const bench_request *r)
 {
     if (c->on->cpu)
@@ -182,7 +182,7 @@ static int add_case(bench_set *set, const bench_request *r, const bench_options 
     return code;
 }
 
-/* Adds a case for every selected kernel on every step that it supports. */
+/* Adds a case for each selected kernel on each step that it supports. */
 static int add_kernels(bench_set *set, const bench_request *r, const bench_options *o,
                        const cli_settings *s, bench_device *on)
 {
@@ -216,7 +216,7 @@ static int add_cases(bench_set *set, const bench_request *r, const bench_options
     return r->what == BENCH_KERNEL ? add_kernels(set, r, o, &s, on) : add_case(set, r, o, &s, on);
 }
 
-/* Goes through all combinations of the lists, like an odometer. With --device all, a device that
+/* Iterates over all combinations of the lists, like an odometer. With --device all, a device that
  * does not support a case is skipped with a message. */
 static int add_combinations(bench_set *set, const bench_request *r, const bench_options *o,
                             char **const list[AXES], const size_t n[AXES], bool lenient)

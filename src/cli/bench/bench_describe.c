@@ -1,9 +1,9 @@
-/* bench_describe.c: converts a measured case to a result: one JSON object. */
+/* bench_describe.c: converts a measured case to a result, which is one JSON object. */
 #include <stdio.h>
 
 #include "cli/bench/bench.h"
 
-#define NOISY 1.5 /* p95 over p50 */
+#define NOISY 1.5 /* limit of p95 / p50 */
 
 static json_t *roofline(const bench_case *c, double p50)
 {
@@ -37,7 +37,7 @@ static json_t *verify(const bench_verify *v)
                      "rel", v->rel, "ok", v->ok);
 }
 
-/* "ok", or why the numbers cannot be trusted. */
+/* Returns "ok", or the reason why the numbers cannot be trusted. */
 static const char *status(const bench_case *c)
 {
     if (machine_throttled(&c->machine))
@@ -52,7 +52,7 @@ static const char *status(const bench_case *c)
 cli_word bench_types(fovea_dtype type, fovea_compute compute)
 {
     cli_word out;
-    if (compute && type == FOVEA_DTYPE_BF16) /* goes without saying */
+    if (compute && type == FOVEA_DTYPE_BF16) /* bf16 products imply it */
         type = FOVEA_DTYPE_F32;
     snprintf(out.text, sizeof out.text, "%s%s%s%s%s", type ? " " : "",
              type ? cli_dtype_name(type) : "", compute ? " " : "",

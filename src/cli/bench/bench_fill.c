@@ -1,4 +1,4 @@
-/* bench_fill.c: operands of benchmarks. */
+/* bench_fill.c: fills the operands of benchmarks. */
 #include "cli/bench/bench.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* bench_floors.c: measures a model and lower bounds for its steps. The bound of a matrix product or
- * a softmax is its time when it runs alone; the bound of any other step is the time to move its
- * operands once. */
+/* bench_floors.c: measures a model and lower bounds for its steps. For a matrix product or a
+ * softmax, the bound is the time of the same operation alone. For any other step, it is the time to
+ * move the step's operands once. */
 #include "cli/bench/bench_floors.h"
 
 #include <math.h>
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS_MOST = 1 << 14 }; /* most heads; in softmax over windows each window is a head */
+/* largest number of heads; in softmax over windows each window is a head */
+enum { HEADS_MOST = 1 << 14 };
 
 /* ---- softmax attention alone ---- */
 
@@ -53,8 +54,9 @@ static int make_softmax(bench_case *out, const fovea_step_info *step)
 
 /* ---- the work of a step ---- */
 
-/* Adds a case with a product of the same rows, channels and activation. A convolution is a product
- * with size * size times the channels. The residual is left out, which lowers the bound. */
+/* Adds a case with a product of the same rows, channels and activation. A convolution becomes a
+ * product with size * size times as many channels. The residual is left out, which lowers the
+ * bound. */
 static int add_product(bench_case *c, const fovea_step_info *s)
 {
     const cli_settings alone = {.compute = bench_products(s)};
@@ -68,8 +70,8 @@ static int add_product(bench_case *c, const fovea_step_info *s)
     return code;
 }
 
-/* Adds a case with softmax over all tokens, or inside windows: each window is a further head with
- * few rows. */
+/* Adds a case with softmax over all tokens or inside windows. Each window is an additional head
+ * with few rows. */
 static int add_softmax(bench_case *c, const fovea_step_info *step, double *times)
 {
     fovea_step_info s = *step;
@@ -136,7 +138,7 @@ void bench_floors_free(bench_floors *f)
 
 /* ---- results ---- */
 
-/* Seconds of one step. */
+/* Returns the lower bound of one step, in seconds. */
 static double bound_of(const floor_kind *k, const bench_case *list)
 {
     return k->alone ? k->times * bench_quantile(&list[k->alone], 0.5)

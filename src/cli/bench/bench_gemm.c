@@ -1,4 +1,4 @@
-/* bench_gemm.c: a matrix product with its epilogue as a benchmark case. */
+/* bench_gemm.c: makes a matrix product with its epilogue a benchmark case. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,21 +8,21 @@
 #include "cli/bench/bench.h"
 
 enum { SAMPLED_ROWS = 64 };
-#define WHOLE_RESULT (1u << 24) /* most operations for which every row is verified */
+#define WHOLE_RESULT (1u << 24) /* largest number of operations for which every row is verified */
 #define DIM_MAX (1u << 24)
-/* Relative to the largest sum: each value is rounded to a multiple of 1/127 of the largest in its
- * row. */
+/* Largest error relative to the largest sum: each value is rounded to a multiple of 1/127 of the
+ * largest in its row. */
 #define INT8_ERROR 4e-2
 
-#define RATE_SECONDS 30e-3 /* enough to measure the rate of a product */
+#define RATE_SECONDS 30e-3 /* duration that suffices to measure the rate of a product */
 
 struct gemm {
     uint32_t m, n, k;
     const struct activation *activation;
     fovea_compute compute;
-    fovea_dtype type; /* type of the rows that it reads and writes */
+    fovea_dtype type; /* type of the rows that the product reads and writes */
     float *a, *weight, *bias;
-    void *rows, *out; /* the content of `a` in that type, and the result */
+    void *rows, *out; /* the content of `a` in that type; the result */
 };
 
 #define FV_ACTIVATION(NAME, name, bit, value, slope)                                               \
@@ -51,16 +51,17 @@ static const struct activation *find_activation(const char *name)
     return NULL;
 }
 
-/* Error of storing x. */
+/* Returns the largest error of storing x in a type. */
 static double rounding(fovea_dtype type, double x)
 {
     return type == FOVEA_DTYPE_F32 ? 0 : 0x1p-8 * fabs(x);
 }
 
-/* Compares with a reference in double, computed from the numbers that are multiplied. For int8 the
- * reference uses the numbers before quantisation, and the reference of the step verifies the int8
- * arithmetic. Small products are verified in all rows, others in rows spread over the whole. The
- * bound is relative to the largest sum, and grows with the length of the sums. */
+/* Compares the result with a reference in double, computed from the numbers that are multiplied.
+ * For int8, the reference uses the numbers before quantisation, and the reference of the step
+ * verifies the int8 arithmetic. All rows of small products are verified; in other products, rows at
+ * regular distances. The error bound is relative to the largest sum, and grows with the number of
+ * terms. */
 static int check(bench_case *c, bench_verify *out)
 {
     const struct gemm *g = c->state;
@@ -129,7 +130,7 @@ static int plan(bench_case *c, const cli_settings *s, fovea_device *device)
     return cli_check(fovea_gemm_plan_create(&c->plan, device, &o));
 }
 
-/* Rounds values to bfloat16, as such products do; returns them in that type. */
+/* Rounds values to bfloat16, as bf16 products do, and returns them in that type. */
 static void *round_values(float *x, size_t n)
 {
     uint16_t *h = cli_alloc(n, sizeof *h);
@@ -138,7 +139,7 @@ static void *round_values(float *x, size_t n)
     return h;
 }
 
-/* All but the plan. */
+/* Makes everything except the plan. */
 static void make(bench_case *c, uint32_t m, uint32_t n, uint32_t k,
                  const struct activation *activation, fovea_compute compute)
 {
@@ -159,7 +160,7 @@ static void make(bench_case *c, uint32_t m, uint32_t n, uint32_t k,
         g->rows = round_values(g->a, in);
     if (compute == FOVEA_COMPUTE_BF16)
         free(round_values(g->weight, (size_t)n * k));
-    /* NaN, so that values that are not written are found */
+    /* NaN, so that a value that is not written is found */
     memset(g->out, 0xff, (size_t)m * n * size);
     c->state = g;
     c->run = bench_run_op;
@@ -199,7 +200,7 @@ int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r)
     return CLI_OK;
 }
 
-/* The fastest of some products with m rows. */
+/* Sets *rate to the FLOP/s of the fastest of some products with m rows. */
 static int product_rate(double *rate, fovea_device *device, fovea_compute compute, uint32_t m,
                         double *shortest)
 {

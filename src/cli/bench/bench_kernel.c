@@ -1,5 +1,5 @@
-/* bench_kernel.c: kernels as benchmark cases: every distinct step of a model with every kernel that
- * supports it. */
+/* bench_kernel.c: makes kernels benchmark cases: every distinct step of a model with every kernel
+ * that supports it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void release(bench_case *c)
     fovea_trial_close(c->state);
 }
 
-/* A dry one. */
+/* Makes a dry plan. */
 static int make_plan(fovea_plan **out, const cli_settings *s, const bench_device *on,
                      const bench_request *r)
 {

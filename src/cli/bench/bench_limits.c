@@ -1,4 +1,5 @@
-/* bench_limits.c: the peak FLOP/s and bandwidth of a device: the largest that were measured. */
+/* bench_limits.c: measures the peak FLOP/s and bandwidth of a device, which are the highest values
+ * seen. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static int raise_device(bench_device *d)
     return bench_gemm_rate(&d->limits.gemm[FOVEA_COMPUTE_F32], d->device, FOVEA_COMPUTE_F32);
 }
 
-/* Whether an earlier case than number i is on the same device; with `products`, also has products
+/* Returns whether a case before number i is on the same device and, with `products`, has products
  * of the same type. */
 static bool seen(const bench_case *list, size_t i, bool products)
 {

@@ -1,5 +1,5 @@
-/* bench_lm.c: a language model as a benchmark case: one token, or a prompt of many, after a given
- * number of earlier tokens. */
+/* bench_lm.c: makes a language model a benchmark case: a call with one token, or with a prompt of
+ * many, after a given number of earlier tokens. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,13 +11,13 @@ enum { MOST = 1 << 24 };
 
 struct lm_run {
     fovea_sequence *sequence;
-    uint32_t seen, tokens; /* tokens before a run; tokens of the run */
+    uint32_t seen, tokens; /* seen: tokens before a run; tokens: tokens of the run */
     uint32_t *ids;
     float *logits;
     uint32_t vocabulary;
 };
 
-/* Each run continues after the same number of tokens. Linear mixers cannot go back, so they
+/* Runs the case after the same number of tokens each time. Linear mixers cannot go back, so they
  * continue from their current state, which takes equally long. */
 static int run(bench_case *c, double *seconds)
 {
@@ -38,14 +38,15 @@ static void release(bench_case *c)
 {
     struct lm_run *r = c->state;
     fovea_sequence_free(r->sequence);
-    c->plan = NULL; /* the sequence's */
+    c->plan = NULL; /* the plan belongs to the sequence */
     free(r->ids);
     free(r->logits);
     free(r);
 }
 
-/* Bytes that a call must move: the weights of products once, and the memory of earlier tokens.
- * Softmax reads its cache for the tokens so far; linear mixers read and write their whole state. */
+/* Returns the bytes that a call must move: the weights of products once, and the state of earlier
+ * tokens. Softmax reads its cache of the previous tokens; linear mixers read and write their whole
+ * state. */
 static double least_bytes(const bench_case *c, const struct lm_run *r)
 {
     static const double size[] = {4, 2, 2, 1}; /* by fovea_dtype */

@@ -1,5 +1,5 @@
-/* bench_measure.c: times benchmark cases alternately, so that all of them see the same state of the
- * machine. */
+/* bench_measure.c: times benchmark cases alternately, so that the state of the machine affects all
+ * of them equally. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,12 +7,14 @@
 #include "cli/bench/bench.h"
 #include "cli/common/interrupt.h"
 
-/* length of a sample by default; shorter runs are timed several at once */
+/* default length of a sample; several shorter runs are timed together */
 #define SAMPLE_SECONDS 1e-3
-#define CASE_SECONDS 1.0 /* least time for every case */
-/* half width of the median's confidence interval at which it counts as stable */
+#define CASE_SECONDS 1.0 /* minimum time of measuring each case */
+/* the median counts as stable if its confidence interval has at most this half width, relative to
+ * it */
 #define STABLE 0.01
-#define LIMITS_SHARE 0.1 /* share of the time that measuring the devices' limits may take */
+/* largest share of the time that is spent on measuring the devices' limits */
+#define LIMITS_SHARE 0.1
 enum { ROUNDS_LEAST = 5, ROUNDS_MOST = 10000 };
 
 /* ---- statistics ---- */
@@ -47,7 +49,7 @@ double bench_quantile(const bench_case *c, double q)
     return bench_quantile_of(c->sample, c->samples, q);
 }
 
-/* From the ranks of samples, which assumes nothing about their distribution. */
+/* Uses the ranks of samples, which makes no assumption about their distribution. */
 double bench_interval(const bench_case *c)
 {
     if (c->samples == 0)
@@ -69,7 +71,7 @@ static bool is_stable(const bench_case *c)
 
 /* ---- one case ---- */
 
-/* Seconds of a run: those that are reported, and those of the device's clock. */
+/* Seconds of a run: the reported time, and the time by the device's clock. */
 struct times {
     double counted, device;
 };
@@ -113,7 +115,7 @@ void bench_plan_begin(bench_case *c)
     c->plan_seconds = -cli_seconds();
 }
 
-/* Peak growth of the process in bytes since before the plan. */
+/* Returns the peak growth of the process in bytes since the call of bench_plan_begin. */
 static uint64_t grown_by(const bench_case *c)
 {
     const uint64_t peak = machine_memory_peak();
@@ -203,7 +205,7 @@ int bench_measure(bench_case *list, size_t n, const bench_options *o)
             break;
         fovea_memory_query(&before);
         for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
-            code = bench_sample(&list[(i + round) % n], o); /* nobody always follows the same */
+            code = bench_sample(&list[(i + round) % n], o); /* starts at another case each round */
             cli_progress_show(&bar, o->runs ? round + (double)i / (double)n : spent,
                               o->runs ? o->runs : most);
         }

@@ -1,4 +1,4 @@
-/* bench_model.c: a whole model on one frame or batch as a benchmark case. */
+/* bench_model.c: makes a whole model on one frame or batch a benchmark case. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@ struct model_run {
     bench_model_run what;
     fovea_plan_options options;
     fovea_plan *anchor; /* keeps the weights that plans share in memory */
-    fovea_frame *frame; /* of a batch; all frames have the same pixels */
+    fovea_frame *frame; /* the batch; all frames have the same pixels */
     fovea_output *outs; /* theirs */
     uint8_t *pixels;
-    float *out; /* outputs of the first frame, then of the others */
-    size_t n;   /* floats of a frame */
+    float *out; /* outputs of all frames, one after the other */
+    size_t n;   /* floats in the output of a frame */
     bench_reference reference;
 };
 
@@ -25,8 +25,8 @@ static int run(bench_case *c, double *seconds)
     return code;
 }
 
-/* Largest allowed error, relative to the largest value: kernels round differently, and errors
- * accumulate through the layers. */
+/* Returns the largest allowed error, relative to the largest value. Kernels round differently, and
+ * errors accumulate through the layers. */
 static double allowed(const fovea_plan_options *o, fovea_compute compute)
 {
     static const double by_activations[] = {1e-3, 3e-2, 2e-1}; /* by fovea_dtype */
@@ -37,8 +37,8 @@ static double allowed(const fovea_plan_options *o, fovea_compute compute)
 static int check(bench_case *c, bench_verify *out)
 {
     struct model_run *r = c->state;
-    /* A detector's chosen queries can change order if scores are nearly equal, so outputs cannot be
-     * compared row by row. */
+    /* A detector's queries can swap if their scores are nearly equal, so that rows of outputs
+     * cannot be compared. */
     if (cli_chosen_from(r->what.model) && c->info.compute != FOVEA_COMPUTE_F32)
         return bench_verify_steps(c->plan, out);
     const bench_subject what = {.model = r->what.model, .options = &r->options, .frame = r->frame};
@@ -60,8 +60,9 @@ static void release(bench_case *c)
     free(r);
 }
 
-/* Bytes that must move whatever is fused: weights once; for each token and block 4 C for attention,
- * 8 C for its projections and 10 C for an MLP of ratio 4. */
+/* Returns the bytes that must move with any fusion: weights once; and for each token and block, in
+ * units of the width C, 4 C for attention, 8 C for its projections and 10 C for an MLP of ratio
+ * 4. */
 static double least_bytes(const fovea_model_info *info, const fovea_plan_info *plan,
                           fovea_dtype weights)
 {
@@ -88,8 +89,8 @@ static void make_frames(struct model_run *r)
         r->frame[f] = (fovea_frame){{r->pixels}, {row}};
 }
 
-/* Packs the weights by a plan for a picture of one patch (or of the native size, if one patch is
- * too small), so that later measurements of a case's memory do not include them. */
+/* Packs the weights with a plan for a picture of one patch, or of the native size if one patch is
+ * too small. Later measurements of a case's memory then do not include the weights. */
 static int hold_weights(struct model_run *r, fovea_device *device, const fovea_model_info *info)
 {
     fovea_plan_options options = r->options;
@@ -140,7 +141,8 @@ int bench_model_case(bench_case *out, const cli_settings *s, const bench_model_r
     out->release = release;
     CLI_TRY(hold_weights(r, out->on->device, &info));
     CLI_TRY(make_plan(out, r));
-    options->compute = out->info.compute; /* the reference plan multiplies the same types */
+    /* the reference plan multiplies numbers of the same type */
+    options->compute = out->info.compute;
     out->flops = out->info.flops;
     out->bytes = least_bytes(&info, &out->info, s->dtype);
     return CLI_OK;

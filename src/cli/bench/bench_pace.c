@@ -1,10 +1,9 @@
-/* bench_pace.c: runs a case at a camera's frame rate, or long enough for the machine to get warm.
+/* bench_pace.c: runs a case at a camera's frame rate, or long enough for the machine to heat up.
  * Cases run one after the other, so that none disturbs another's rate.
  *
  * A frame is due every 1 / rate seconds, and its latency counts from then. It misses its deadline
- * if the next frame is due before it is done; frames that become due in the meantime are dropped,
- * as a camera drops them.
- */
+ * if it is not done when the next frame is due. Frames that become due in the meantime are dropped,
+ * as a camera drops them. */
 #include <math.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,10 +13,11 @@
 
 #define WINDOWS 60       /* number of points in the time series of a long run */
 #define WINDOW_LEAST 1.0 /* seconds */
-#define SLOWER 1.1       /* last window over first: throttled */
+/* the machine counts as throttled if the last window is this many times slower than the first */
+#define SLOWER 1.1
 
 struct window {
-    double at; /* seconds since the begin */
+    double at; /* seconds since the start */
     size_t first, frames;
     machine_state machine;
 };
@@ -26,8 +26,8 @@ struct pace {
     bench_case *c;
     const bench_options *o;
     cli_progress *bar;
-    size_t index, cases;  /* index of the case, and the number of cases */
-    double begin, period; /* period 0: frames run without pauses */
+    size_t index, cases;  /* index of the case; number of cases */
+    double begin, period; /* start time; seconds per frame, or 0 to run frames without pauses */
     size_t missed, dropped;
     struct window window[WINDOWS + 1];
     size_t windows;
@@ -84,7 +84,7 @@ static double window_quantile(const struct pace *p, const struct window *w, doub
 
 /* ---- frames ---- */
 
-/* Runs one frame that is due at `due`; *end gets the time when it was done. */
+/* Runs one frame that is due at time `due`, and sets *end to the time when it is done. */
 static int frame(struct pace *p, double due, double *end)
 {
     bench_case *c = p->c;
@@ -146,13 +146,13 @@ static json_t *describe_series(const struct pace *p)
     return series;
 }
 
-/* Half the distance between the 5 % and the 95 % quantile of the latencies. */
+/* Returns half the distance between the 5 % and the 95 % quantile of the latencies. */
 static double jitter(const bench_case *c)
 {
     return (bench_quantile(c, 0.95) - bench_quantile(c, 0.05)) / 2;
 }
 
-/* Time of a frame in the last window, relative to the first. */
+/* Returns the time of a frame in the last window, relative to the first. */
 static double slowdown(const struct pace *p)
 {
     if (p->windows < 3)

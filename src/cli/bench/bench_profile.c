@@ -1,5 +1,4 @@
-/* bench_profile.c: seconds per step of a frame, from the library's trace.
- */
+/* bench_profile.c: measures the seconds of each step of a frame with the library's trace. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,21 +8,21 @@ enum { FRAMES = 5, CALLS = 1 << 20 };
 
 struct layer {
     fovea_step_info info;
-    double busy; /* seconds of all workers and frames, added up */
+    double busy; /* seconds that all workers spent in the step, in all frames */
     size_t calls;
 };
 
 struct sweep {
-    /* seconds from the step's first begin to its last end, added up over frames */
+    /* seconds from the step's first start to its last end, summed over frames */
     double span;
-    double begin, end; /* within the current frame; end 0: no event yet */
+    double begin, end; /* times within the current frame; `end` is 0 before the first event */
     size_t steps;
 };
 
 struct profile {
     bench_case *c;
     fovea_trace_event *event;
-    size_t capacity, events; /* of the last frame */
+    size_t capacity, events; /* capacity of the buffer; events of the last frame */
     struct layer *layer;
     size_t layers;
     struct sweep *sweep;
@@ -67,7 +66,7 @@ static void add_frame(struct profile *p)
     }
 }
 
-/* Traces several frames. The buffer has the capacity that a first, untimed frame needs. */
+/* Traces several frames. A first, untimed frame finds the capacity that the buffer needs. */
 static int trace(struct profile *p)
 {
     fovea_trace_event probe;
@@ -132,8 +131,8 @@ static json_t *describe_sweeps(const struct profile *p, double whole)
     return list;
 }
 
-/* Adds events that Chrome's trace viewer and Perfetto can read: a process per case, a thread per
- * worker. */
+/* Adds events that Chrome's trace viewer and Perfetto can read: a process per case, and a thread
+ * per worker. */
 static void add_events(const struct profile *p, json_t *events, size_t number)
 {
     json_array_append_new(events,

@@ -1,10 +1,9 @@
 /* bench_reference.c: verifies a plan in two ways. Each distinct step alone is compared with the
- * reference of its operation. The output is compared with that of another plan, which runs portable
- * kernels step by step, or the fastest kernels if that would take too long.
+ * reference of its operation. The output is compared with the output of another plan, which runs
+ * portable kernels step by step, or the fastest kernels if portable kernels would take too long.
  *
- * The first way alone would miss a plan that connects steps wrongly; the second alone would miss an
- * error that both plans' kernels share.
- */
+ * The first way alone would miss a plan that connects steps wrongly. The second alone would miss an
+ * error that the kernels of both plans share. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,9 +13,9 @@
 
 #include "cli/bench/bench.h"
 
-/* most seconds for a model with portable kernels, according to the cost model */
+/* most seconds for a model with portable kernels, as the cost model predicts */
 #define PATIENCE 10.0
-#define OP_PATIENCE 2.0 /* most seconds for an operation */
+#define OP_PATIENCE 2.0 /* most seconds for an operation, as the cost model predicts */
 
 static const char of_steps[] = "references of its steps";
 
@@ -50,7 +49,7 @@ static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subjec
     return cli_check(fovea_attention_plan_create(plan, device, &o));
 }
 
-/* Whether reference `way` is fast enough. For a model, the last way is always used. */
+/* Returns whether reference `way` is fast enough. For a model, the last way is always used. */
 static bool affordable(const fovea_plan *plan, const bench_subject *what, size_t way)
 {
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
@@ -70,7 +69,7 @@ static int compute(float *value, fovea_device *device, const bench_subject *what
     return code;
 }
 
-/* Computes the reference in one way; r->value stays NULL if that would take too long. */
+/* Computes the reference in one way. If that would take too long, r->value stays NULL. */
 static int try_way(bench_reference *r, const bench_subject *what, size_t way, size_t n)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
@@ -93,7 +92,7 @@ static int try_way(bench_reference *r, const bench_subject *what, size_t way, si
 
 /* ---- steps ---- */
 
-/* Whether an earlier step is the same. */
+/* Returns whether an earlier step of the plan is the same. */
 static bool repeated(const fovea_plan *plan, size_t index, const fovea_step_info *step)
 {
     fovea_step_info other = FOVEA_STEP_INFO_INIT;

@@ -45,7 +45,7 @@ double bench_promised(const json_t *result)
            (bench_is_model(result) ? bench_inner(result, "peak_bytes", "weights") : 0);
 }
 
-/* Where a case ran: number of threads on the CPU, else the id of the device. */
+/* Returns where a case ran: the number of threads on the CPU, else the id of the device. */
 cli_word bench_where(const json_t *result)
 {
     const json_t *params = json_object_get(result, "params");
@@ -65,7 +65,8 @@ static bool known(const json_t *r)
     return bench_has_schema(r, BENCH_SCHEMA) && bench_number(r, "p50_ms") > 0;
 }
 
-/* Appends a value of the file: the elements of an array, or an object; false: it is neither. */
+/* Appends the elements of an array, or one object, from the file. Returns false for any other
+ * value. */
 static bool append_results(json_t *list, json_t *value)
 {
     size_t i;

@@ -1,4 +1,4 @@
-/* bench_table.c: results of benchmarks as tables, for a terminal or as Markdown. */
+/* bench_table.c: prints results of benchmarks as tables, for a terminal or as Markdown. */
 #include "cli/bench/bench_results.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct output {
 
 /* ---- the machines ---- */
 
-/* Prints one line for every device that results are from. */
+/* Prints one line for each device in the results. */
 static void show_devices(const struct output *o, const json_t *results)
 {
     size_t i;
@@ -101,7 +101,7 @@ static void show_times(const struct output *o, const json_t *results)
     table_end(&t, o->to, o->markdown);
 }
 
-/* Explains the columns of times, and those statuses that occur in the table. */
+/* Explains the time columns and the statuses that occur in the table. */
 static void show_legend(const struct output *o, const json_t *results)
 {
     static const struct {
@@ -129,7 +129,7 @@ static void show_legend(const struct output *o, const json_t *results)
     }
 }
 
-/* Prints the time before the first frame, and memory. */
+/* Prints the time before the first frame, and the memory. */
 static void show_costs(const struct output *o, const json_t *results)
 {
     static const char *const heads[] = {"<case",       "open ms",  "plan ms",  "first ms",
@@ -158,12 +158,12 @@ static void show_costs(const struct output *o, const json_t *results)
 /* A column of a table with one row per object. */
 typedef struct column {
     const char *head, *key;
-    /* format of a number, "-" if the member is missing; NULL: the member is a text */
+    /* format of a number, with "-" for a missing member; NULL if the member is a text */
     const char *format;
     double scale;
 } column;
 
-/* Prints a table; `columns` end with an empty one. */
+/* Prints a table. `columns` ends with an empty entry. */
 static void show_rows(const struct output *o, const json_t *rows, const column *columns)
 {
     const char *heads[TABLE_COLUMNS + 1] = {NULL};

@@ -11,21 +11,21 @@
 /* The model whose steps kernels are timed on by default. */
 #define KERNEL_MODEL "synthetic:dinov2-b"
 
-/* Seconds of a sample of a single step: long enough for a disturbance to affect it as much as the
- * whole model. */
+/* Seconds of a sample of a single step. A sample must be long enough for a disturbance to affect it
+ * as much as the whole model. */
 #define FLOOR_SAMPLE 10e-3
 
 struct bench {
     bench_request request;
     const char *runs, *time, *warmup, *check, *rate, *sustain;
     bench_options options;
-    /* of the results: */
+    /* options about results: */
     const char *format, *note, *from, *trace;
     const char *baseline, *fail_above;
-    /* the baseline's results; read first, because -O may overwrite the same file */
+    /* the baseline's results, which are read first because -O may overwrite their file */
     json_t *earlier;
     bool per_layer;
-    double allowed; /* percent over the baseline */
+    double allowed; /* allowed increase over the baseline, in percent */
     bench_output output;
     bench_set set;
     bench_floors floors;
@@ -33,8 +33,8 @@ struct bench {
 
 /* ---- results ---- */
 
-/* The results. With `bench floors`, all other cases are part of the model's result. Cases without a
- * time, because of an interrupt, are left out. */
+/* Returns the results. With `bench floors`, all other cases are part of the model's result. Cases
+ * without a time, because of an interrupt, are left out. */
 static json_t *describe_all(const struct bench *b)
 {
     const bool floors = b->request.what == BENCH_FLOORS;
@@ -144,7 +144,7 @@ static int read_options(struct bench *b)
     return CLI_OK;
 }
 
-/* Finds errors in the options before the measurement that would otherwise appear after it. */
+/* Checks options whose errors would otherwise show only after the measurement. */
 static int check_files(struct bench *b)
 {
     if (b->baseline)
@@ -192,7 +192,7 @@ static int choose_what(bench_request *r, const char *what, const char *name)
     return name ? load_model(r) : CLI_OK;
 }
 
-/* Checks options that apply to some kinds of cases only. */
+/* Checks options that apply only to some kinds of cases. */
 static int check_options(const struct bench *b)
 {
     const bench_request *r = &b->request;
@@ -202,7 +202,7 @@ static int check_options(const struct bench *b)
     const struct {
         const char *option;
         bool given;
-        unsigned whats; /* the kinds that have the option, a bit each */
+        unsigned whats; /* bit k: the option applies to kind k */
     } options[] = {
         {"causal", r->causal, 1u << BENCH_ATTENTION},
         {"op", r->op != NULL, 1u << BENCH_KERNEL},
@@ -223,7 +223,7 @@ static int check_options(const struct bench *b)
     return CLI_OK;
 }
 
-/* Refuses requests for which `bench floors` has no lower bounds. */
+/* Refuses requests for which `bench floors` cannot compute lower bounds. */
 static int check_floors(const struct bench *b)
 {
     const cli_common *common = &b->request.common;

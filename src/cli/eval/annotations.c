@@ -6,9 +6,9 @@
 
 #include "json/json.h"
 
-#define WHERE 96 /* bytes that hold "annotations[860000].bbox[2]" */
+#define WHERE 96 /* bytes that suffice for "annotations[860000].bbox[2]" */
 
-/* Reports that the value at `where` in the file is not `wanted`. */
+/* Reports that the value at `where` in the file is not what is expected. */
 static int wrong(const annotations *a, const char *where, const json_t *value, const char *expected)
 {
     char shown[FV_JSON_SHOWN];
@@ -16,7 +16,7 @@ static int wrong(const annotations *a, const char *where, const json_t *value, c
                     fv_json_show(shown, value), expected);
 }
 
-/* Reports the same for a member of item i of a list. */
+/* Reports the same error for a member of item i in a list. */
 static int wrong_member(const annotations *a, const char *list, size_t i, const char *key,
                         const json_t *value, const char *expected)
 {
@@ -25,7 +25,7 @@ static int wrong_member(const annotations *a, const char *list, size_t i, const 
     return wrong(a, where, value, expected);
 }
 
-/* NULL: absent, or null. */
+/* Returns a member of an object, or NULL if it is absent or null. */
 static const json_t *member(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
@@ -43,7 +43,7 @@ static int by_id(const void *a, const void *b)
     return order ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* Windows writes folders with backslashes. */
+/* Reads a file name, and replaces the backslashes with which Windows separates folders. */
 static void read_file_name(annotations_item *out, const char *name)
 {
     while (strncmp(name, "./", 2) == 0)
@@ -95,7 +95,7 @@ static bool same_name(const annotations_item *x, const annotations_item *y)
     return x->name && y->name ? strcmp(x->name, y->name) == 0 : x->name == y->name;
 }
 
-/* Drops repeated items. Different items with the same id are an error. */
+/* Drops repeated items. Returns an error if different items have the same id. */
 static int drop_doubles(annotations_item *list, size_t *n, const annotations *a, const char *key)
 {
     size_t kept = 0;
@@ -119,7 +119,7 @@ static int drop_doubles(annotations_item *list, size_t *n, const annotations *a,
     return CLI_OK;
 }
 
-/* Reads the objects of list `key`, sorted by id. */
+/* Reads the items of list `key`, sorted by id. */
 static int read_items(annotations_item **out, size_t *n, const annotations *a, const char *key)
 {
     const json_t *list = json_object_get(a->root, key);
@@ -134,7 +134,7 @@ static int read_items(annotations_item **out, size_t *n, const annotations *a, c
     return drop_doubles(*out, n, a, key);
 }
 
-/* Index of the item with this id; n: not found. */
+/* Returns the index of the item with this id, or n if there is none. */
 static size_t place(const annotations_item *list, size_t n, const char *id)
 {
     size_t low = 0, high = n;
@@ -181,8 +181,8 @@ static int read_box(box_shape *out, const annotations *a, size_t i, const json_t
     return CLI_OK;
 }
 
-/* *listed: whether the annotation's image and category are listed. If not, its other members are
- * not checked. */
+/* Reads annotation i. Sets *listed to whether its image and category are listed; if they are not,
+ * its other members are not checked. */
 static int read_object(box_truth *out, bool *listed, const annotations *a, size_t i,
                        const json_t *from)
 {
@@ -202,8 +202,8 @@ static int read_object(box_truth *out, bool *listed, const annotations *a, size_
     return CLI_OK;
 }
 
-/* Annotations without a listed image and category are not an error: files from which images or
- * categories were removed often keep them. */
+/* Reports annotations without a listed image and category. They are not an error, because files
+ * from which images or categories were removed often keep them. */
 static int tell_strays(const annotations *a, size_t strays, size_t first)
 {
     const json_t *from = json_array_get(json_object_get(a->root, objects), first);

@@ -1,4 +1,4 @@
-/* annotations.h: objects in pictures, from a file in COCO's format. */
+/* annotations.h: reads the objects in pictures from a file in COCO's format. */
 #ifndef FOVEA_CLI_ANNOTATIONS_H
 #define FOVEA_CLI_ANNOTATIONS_H
 
@@ -7,11 +7,11 @@
 
 /* An image or a category. */
 typedef struct annotations_item {
-    char *id; /* by its value, see fv_json_id */
-    /* file_name with '/' between folders, or the category's name; NULL: it has none */
+    char *id; /* text of the id, see fv_json_id */
+    /* file_name with '/' between folders, or the category's name; NULL if absent */
     const char *name;
-    char *own; /* memory of `name` if it is not a string of the file */
-    size_t at; /* in its list */
+    char *own; /* memory of `name` if `name` is not in the parsed file */
+    size_t at; /* index in the file's list */
 } annotations_item;
 
 /* Images and categories have indices from 0, in the order of their ids. */
@@ -23,7 +23,7 @@ typedef struct annotations {
     box_truth *object;
 } annotations;
 
-/* Objects whose image or category is not listed are left out, with a message. */
+/* Reads a file. Objects whose image or category is not listed are left out, with a message. */
 int annotations_read(annotations *out, const char *path);
 void annotations_free(annotations *a);
 

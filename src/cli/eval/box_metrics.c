@@ -1,8 +1,8 @@
 /* box_metrics.c: see box_metrics.h.
  *
- * Works on one category at a time. The boxes of each picture are matched with its objects, best
- * first, at ten thresholds. All boxes of the category, best first, then give precision over recall.
- */
+ * The code processes one category at a time. It matches the boxes of each picture with its objects,
+ * best boxes first, at ten thresholds. Precision over recall is then computed from all boxes of the
+ * category, best boxes first. */
 #include "cli/eval/box_metrics.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static const struct {
 } areas[AREAS] = {{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
 static const uint32_t limits[LIMITS] = {1, 10, MOST};
 
-/* The result of a box: its rank in its picture, and a bit for each threshold. */
+/* The result for a box: its rank in its picture, and one bit per threshold. */
 typedef struct verdict {
     double score;
     size_t order;
@@ -26,13 +26,13 @@ typedef struct verdict {
     uint16_t right, ignored;
 } verdict;
 
-/* Sums of precision and recall, and the number of their terms. */
+/* Sums of precision and recall, and the number of terms in each. */
 typedef struct totals {
     double precision[AREAS][THRESHOLDS], recall[AREAS][LIMITS];
     double categories[AREAS];
 } totals;
 
-/* Threshold number t, bit-identical to numpy.linspace. */
+/* Returns threshold number t, bit-identical to numpy.linspace. */
 static double threshold(int t)
 {
     return 0.5 + t * ((0.95 - 0.5) / 9);
@@ -50,20 +50,20 @@ static double overlap(const box_shape *a, const box_shape *b, bool crowd)
 
 /* ---- one picture ---- */
 
-/* Boxes and objects of one category in one picture. */
+/* The boxes and objects of one category in one picture. */
 typedef struct picture {
-    const box_found *const *found; /* best first, MOST at most */
+    const box_found *const *found; /* best boxes first, at most MOST */
     const box_truth *const *truth;
     size_t n_found, n_truth;
     double *overlap; /* [found][truth] */
-    /* for each object: it does not count, as its area is outside of the current range, or it is a
-     * crowd */
+    /* for each object: whether it is ignored, because its area is outside the current range or it
+     * is a crowd */
     bool *ignored;
     bool *taken;
 } picture;
 
-/* The object that box `i` matches: the one with the largest overlap of at least `least`. Objects
- * that count have precedence over ignored ones. n_truth: no object. */
+/* Returns the object that box `i` matches: the one with the largest overlap of at least `least`.
+ * Objects that count have priority over ignored ones. Returns n_truth if no object matches. */
 static size_t match(const picture *p, size_t i, double least)
 {
     size_t best = p->n_truth;
@@ -111,8 +111,8 @@ static int best_first(const void *a, const void *b)
     return order ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Adds precision at 101 recalls, and the largest recall, to the sums. `counted`: number of objects
- * that count. */
+/* Adds the precisions at 101 recalls and the largest recall to the sums. `counted` is the number of
+ * objects that count. */
 static void accumulate(totals *sum, const verdict *v, size_t n, double counted, int area, int limit,
                        int t, double *scratch)
 {
@@ -148,7 +148,7 @@ typedef struct group {
     size_t n_found, n_truth;
 } group;
 
-/* Takes the boxes and objects of the next picture from a category's. */
+/* Returns the boxes and objects of the category's next picture. */
 static picture next_picture(group *g)
 {
     picture p = {.found = g->found, .truth = g->truth};
@@ -220,7 +220,8 @@ static int compare_numbers(uint32_t a, uint32_t b)
     return (a > b) - (a < b);
 }
 
-/* Order: by category, then by picture, best boxes first, else as given. */
+/* Orders boxes by category, then by picture, then best first; the last criterion is the original
+ * order. */
 static int compare_found(const void *a, const void *b)
 {
     const box_found *x = *(const box_found *const *)a, *y = *(const box_found *const *)b;
@@ -280,7 +281,7 @@ box_scores box_score(const box_truth *truth, size_t n_truth, const box_found *fo
         g[i] = &truth[i];
     qsort(f, n_found, sizeof *f, compare_found);
     qsort(g, n_truth, sizeof *g, compare_truth);
-    /* Categories without objects have no precision; their boxes are skipped. */
+    /* Categories without objects have no precision, so their boxes are skipped. */
     for (size_t i = 0, k = 0; i < n_truth;) {
         const uint32_t category = g[i]->category;
         group all = {.truth = g + i};

@@ -1,5 +1,5 @@
-/* class_order.c: decides which class of the model each folder of pictures holds: by its name, by
- * the order of all names, by its number, or by a file. */
+/* class_order.c: determines which class of the model each folder of pictures contains: from its
+ * name, from the order of all names, from its number, or from a file. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 #define SHOWN 3 /* most folders that a message lists */
 
-/* Separators between words are ignored: "potted plant" equals "pottedplant" and "potted_plant". */
+/* Skips separators between words, so that "potted plant" equals "pottedplant" and
+ * "potted_plant". */
 static const char *skip(const char *text)
 {
     while (*text == ' ' || *text == '_' || *text == '-')
@@ -18,7 +19,7 @@ static const char *skip(const char *text)
     return text;
 }
 
-/* Leading zeros of a number are ignored: 007 equals 7. */
+/* Skips leading zeros of a number, so that 007 equals 7. */
 static const char *skip_zeros(const char *text)
 {
     if (!*text || text[strspn(text, "0123456789")])
@@ -46,8 +47,8 @@ bool eval_same_name(const char *name, const char *label)
 
 /* ---- by the names of classes ---- */
 
-/* The first class of the model, from class k on, that has the folder's name; `classes`: not
- * found. */
+/* Returns the first class of the model, from class k on, that has the folder's name, or `classes`
+ * if there is none. */
 static uint32_t find_label(const eval_run *r, const char *folder, uint32_t k)
 {
     const uint32_t classes = r->s.info.classes;
@@ -59,7 +60,8 @@ static uint32_t find_label(const eval_run *r, const char *folder, uint32_t k)
     return classes;
 }
 
-/* How many folders have the name of a class; *missing: one that has not. */
+/* Returns the number of folders that have the name of a class. Sets *missing to a folder that does
+ * not. */
 static size_t match_labels(eval_run *r, size_t *missing)
 {
     size_t found = 0;
@@ -73,7 +75,7 @@ static size_t match_labels(eval_run *r, size_t *missing)
     return found;
 }
 
-/* Reports folders whose name several classes have: ImageNet has two classes "crane". */
+/* Reports folders whose name belongs to several classes: ImageNet has two classes "crane". */
 static void tell_doubles(const eval_run *r)
 {
     size_t doubles = 0, first = 0;
@@ -106,7 +108,8 @@ static int by_number(const void *a, const void *b)
                                   : (x->folder > y->folder) - (x->folder < y->folder);
 }
 
-/* The number that a name begins with, or else the last number in it: 7, "7_cat", "class_7". */
+/* Finds the number that a name begins with, or else the last number in the name: 7, "7_cat",
+ * "class_7". */
 static bool number_in(unsigned long *out, const char *name)
 {
     const char *at = isdigit((unsigned char)*name) ? name : NULL;
@@ -118,7 +121,8 @@ static bool number_in(unsigned long *out, const char *name)
     return at && errno == 0;
 }
 
-/* The folders sorted by number; NULL: some have no number, *without is the first. */
+/* Returns the folders sorted by number, or NULL if some have no number; *without is then the first
+ * of these. */
 static numbered *sort_numbers(const dataset *d, size_t *without)
 {
     numbered *out = cli_alloc(d->classes, sizeof *out);
@@ -134,8 +138,8 @@ static numbered *sort_numbers(const dataset *d, size_t *without)
     return out;
 }
 
-/* If there are as many folders as classes, their order gives the class; if fewer, the number itself
- * is the class. */
+/* Sets class_of from the folders' numbers. If there are as many folders as classes, their order
+ * gives the class; if there are fewer, the number itself is the class. */
 static int take_numbers(eval_run *r, const numbered *by)
 {
     const dataset *d = &r->data;
@@ -171,7 +175,8 @@ static int match_numbers(eval_run *r)
     return code;
 }
 
-/* Whether all folders have numbers, and their numeric order differs from that of the names. */
+/* Returns whether all folders have numbers and their numeric order differs from the order of the
+ * names. */
 static bool numbers_differ(const dataset *d)
 {
     size_t without;
@@ -185,16 +190,20 @@ static bool numbers_differ(const dataset *d)
 
 /* ---- by a file ---- */
 
-/* Whether a line is the name, or begins with it, as in synset_words.txt. */
+/* Returns whether a line is the name, or begins with the name, as in synset_words.txt. */
 static bool line_names(const char *line, const char *name)
 {
     const size_t n = strlen(name);
     return strncmp(line, name, n) == 0 && (!line[n] || strchr(" \t,", line[n]));
 }
 
-/* The class that a JSON file gives a folder; -1: not found. The JSON is a list of names; or an
- * object that maps each name to its class (torchvision's class_to_idx); or one that maps each class
- * to its name or to [name, label] (Keras' imagenet_class_index.json). */
+/* Returns the class that a JSON file gives a folder, or -1 if there is none. The JSON is one of
+ * these:
+ *
+ *     - a list of names;
+ *     - an object that maps each name to its class (torchvision's class_to_idx);
+ *     - an object that maps each class to its name or to [name, label] (Keras'
+ *       imagenet_class_index.json). */
 static int64_t class_in_json(json_t *root, const char *name)
 {
     const char *key;
@@ -276,7 +285,7 @@ static int match_file(eval_run *r)
 
 /* ---- any ---- */
 
-/* The first few classes as text: "a is class 0 (tench), b is class 1 (shark), ..." */
+/* Returns the first few classes as text: "a is class 0 (tench), b is class 1 (shark), ..." */
 static char *some_of(const eval_run *r)
 {
     const dataset *d = &r->data;
@@ -301,7 +310,7 @@ static void tell(eval_run *r, const char *how, const char *remedy)
     free(some);
 }
 
-/* If there are as many folders as classes, uses the order of their names. */
+/* Uses the order of the folders' names, if there are as many folders as classes. */
 static int match_order(eval_run *r)
 {
     const dataset *d = &r->data;

@@ -1,5 +1,5 @@
-/* cmd_eval.c: `fovea eval`: compares classes, masks, depths or boxes of pictures with the known
- * answers, or features with another model's. */
+/* cmd_eval.c: `fovea eval`: compares a model's classes, masks, depths or boxes with the known
+ * answers, or its features with another model's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "cli/common/interrupt.h"
 #include "cli/eval/eval.h"
 
-/* Chooses the task for which the data have answers. */
+/* Chooses the task for which the data has answers. */
 static int choose_task(eval_run *r)
 {
     if (r->against)
@@ -46,7 +46,7 @@ static int check_options(eval_run *r)
     return eval_output_check(r);
 }
 
-/* Refuses options for depth with any other task: they show a misunderstanding. */
+/* Refuses options about depth with any other task, because they show a misunderstanding. */
 static int check_depth(const eval_run *r)
 {
     const char *option = r->align_text ? "align" : r->scale_text ? "depth-scale" : NULL;
@@ -56,7 +56,7 @@ static int check_depth(const eval_run *r)
                     option, r->data_path);
 }
 
-/* Does the same for options about the classes of data. */
+/* Refuses options about the data's classes with tasks that do not use them. */
 static int check_mapping(const eval_run *r)
 {
     if (r->class_order && r->task != &eval_classes)
@@ -68,7 +68,7 @@ static int check_mapping(const eval_run *r)
     return CLI_OK;
 }
 
-/* Opens the model on the device that is best for the first values of the lists. */
+/* Opens the model on the device that is best for the first value of each list. */
 static int open_model(eval_run *r)
 {
     const struct {

@@ -1,5 +1,5 @@
-/* eval_agreement.c: how similar the features of patches are to another model's, for which no labels
- * are needed. */
+/* eval_agreement.c: measures how similar the features of patches are to another model's; needs no
+ * labels. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* eval_batch.c: consecutive pictures of the same size, which run together. */
+/* eval_batch.c: reads consecutive pictures of the same size, which run together. */
 #include <stdlib.h>
 
 #include "cli/eval/eval.h"
@@ -41,7 +41,7 @@ static eval_slot read_slot(const dataset *d, size_t index)
     return s;
 }
 
-/* Adds a picture as a frame; false: its size differs from the earlier ones. */
+/* Adds a picture as a frame. Returns false if its size differs from the size of the batch. */
 static bool add_frame(eval_batch *b, const dataset_picture *p)
 {
     if (b->frames > 0 && (p->width != b->width || p->height != b->height))

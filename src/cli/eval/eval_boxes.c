@@ -1,4 +1,4 @@
-/* eval_boxes.c: detection: average precision and recall of boxes by COCO's rules. */
+/* eval_boxes.c: measures detection: average precision and recall of boxes by COCO's rules. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum { BOX_NUMBERS = 6 }; /* category, x, y, width, height, score */
 
 /* ---- what is judged ---- */
 
-/* Reports pictures that the annotations name and that the folder lacks. */
+/* Reports pictures that the annotations list but the folder lacks. */
 static int check_missing(const eval_run *r, const file_match *m)
 {
     const annotations *a = &r->annotations;
@@ -34,7 +34,7 @@ static int check_missing(const eval_run *r, const file_match *m)
     return CLI_OK;
 }
 
-/* Keeps those of the folder's pictures that the annotations name, in the folder's order. */
+/* Keeps the folder's pictures that the annotations list, in the folder's order. */
 static void keep_named(eval_run *r, const file_match *m)
 {
     dataset *d = &r->data;
@@ -59,7 +59,7 @@ static void keep_named(eval_run *r, const file_match *m)
         cli_tell("%s: %zu of its %zu pictures are not in %s and are left out", r->data_path,
                  d->n - kept, d->n, r->annotations_path);
     d->n = kept;
-    d->masks = 0; /* are not read */
+    d->masks = 0; /* masks are not read */
     r->image_of = image;
 }
 
@@ -98,8 +98,8 @@ static int choose_pictures(eval_run *r)
     return code;
 }
 
-/* Maps classes of the model to categories with the same name; returns how many categories have a
- * class. */
+/* Maps classes of the model to categories with the same name. Returns the number of categories that
+ * have a class. */
 static size_t match_names(eval_run *r)
 {
     const annotations *a = &r->annotations;
@@ -119,8 +119,8 @@ static size_t match_names(eval_run *r)
     return found;
 }
 
-/* Whether any class has a real name: transformers calls classes without names LABEL_0, LABEL_1,
- * ... */
+/* Returns whether any class has a real name: transformers calls classes without names LABEL_0,
+ * LABEL_1, ... */
 static bool are_named(const eval_run *r, size_t named)
 {
     for (size_t k = 0; k < named; k++) {
@@ -133,7 +133,8 @@ static bool are_named(const eval_run *r, size_t named)
     return false;
 }
 
-/* The class whose number is the category's id. */
+/* Sets *out to the class whose number is the category's id. Returns false if the id is not the
+ * number of a class. */
 static bool class_by_id(size_t *out, const char *id)
 {
     char *end;
@@ -142,8 +143,8 @@ static bool class_by_id(size_t *out, const char *id)
     return *id >= '0' && *id <= '9' && !*end && n < DATASET_CLASSES;
 }
 
-/* Maps classes without names: in the order of the categories' ids; or, if the model has more
- * classes than there are categories, by using the id as the class. */
+/* Maps classes without names in the order of the categories' ids. If the model has more classes
+ * than there are categories, uses the id as the class. */
 static int match_numbers(eval_run *r)
 {
     const annotations *a = &r->annotations;
@@ -168,10 +169,10 @@ static int match_numbers(eval_run *r)
     return CLI_OK;
 }
 
-/* The number of classes up to the last one with a name. */
+/* Returns the number of classes up to the last one with a name. */
 static size_t count_named(const eval_run *r)
 {
-    enum { MOST = 1 << 16 }; /* of a detector */
+    enum { MOST = 1 << 16 }; /* largest number of classes of a detector */
     size_t named = 0;
     for (uint32_t k = 0; k < MOST; k++)
         named = fovea_model_label(r->s.model, k) ? k + 1 : named;
@@ -268,7 +269,7 @@ static size_t gather_boxes(box_found **out, const json_t *records)
     return n;
 }
 
-/* Collects the objects of those pictures that have a record. */
+/* Collects the objects in the pictures that have a record. */
 static size_t gather_objects(box_truth *out, const annotations *a, const json_t *records)
 {
     bool *judged = cli_alloc(a->images, sizeof *judged);

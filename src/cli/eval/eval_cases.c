@@ -86,12 +86,12 @@ void eval_cases_end(eval_run *r)
 
 /* ---- pictures ---- */
 
-/* What is being recorded. */
+/* The run and case that are being recorded. */
 typedef struct measuring {
     eval_run *run;
     eval_case *of;
-    double seconds; /* of each frame */
-    uint32_t frame; /* the next one */
+    double seconds; /* seconds per frame */
+    uint32_t frame; /* index of the next frame */
 } measuring;
 
 static int run_frames(measuring *m, const eval_batch *b)
@@ -136,7 +136,7 @@ static int add_picture(measuring *m, const eval_slot *s, size_t index)
     return code;
 }
 
-/* Runs the next batch of pictures; *done: how many they are. */
+/* Runs the next batch of pictures, and sets *done to its number of pictures. */
 static int add_batch(size_t *done, eval_run *r, eval_case *c, eval_batch *b)
 {
     measuring m = {.run = r, .of = c};

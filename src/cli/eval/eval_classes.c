@@ -1,11 +1,12 @@
-/* eval_classes.c: classification: how often the true class has the largest score, or one of the
- * five largest. */
+/* eval_classes.c: measures classification: how often the true class has the largest score, or one
+ * of the five largest. */
 #include "cli/common/class_metrics.h"
 #include "cli/eval/eval.h"
 
 static int begin(eval_run *r)
 {
-    if (cli_makes_boxes(r->s.model, "logits") || !eval_want(r, "logits")) /* not of queries */
+    /* a detector's logits belong to queries */
+    if (cli_makes_boxes(r->s.model, "logits") || !eval_want(r, "logits"))
         return cli_fail(CLI_UNSUPPORTED,
                         "%s: has no head for classes; --against MODEL2 compares features", r->path);
     return eval_match_classes(r);

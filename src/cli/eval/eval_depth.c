@@ -1,4 +1,5 @@
-/* eval_depth.c: depth: errors relative to depth pictures, at the resolution of those. */
+/* eval_depth.c: measures the errors of depths against depth pictures, at the resolution of those
+ * pictures. */
 #include <stdlib.h>
 
 #include "cli/common/depth_truth.h"
@@ -6,9 +7,9 @@
 
 const char *const eval_aligns[] = {"none", "median", "affine", NULL};
 
-/* Checks that --align fits the model. Relative models give inverse depth up to scale and shift,
- * which cannot be compared in metres; metric models give metres, which cannot be aligned as inverse
- * depth. */
+/* Checks that --align fits the model. Relative models compute inverse depth up to scale and shift,
+ * which cannot be compared in metres. Metric models compute metres, which cannot be aligned as
+ * inverse depth. */
 static int check_align(const eval_run *r)
 {
     const bool affine = r->align == DEPTH_AFFINE;

@@ -25,7 +25,7 @@ static int hash_more(const char *text, size_t n, void *hash)
     return 0;
 }
 
-/* A hash of the names of the pictures. */
+/* Returns a hash of the names of the pictures. */
 static json_t *names_hash(const dataset *d)
 {
     uint64_t h = HASH_BEGIN;
@@ -34,7 +34,7 @@ static json_t *names_hash(const dataset *d)
     return json_sprintf("%016llx", (unsigned long long)h);
 }
 
-/* Of what --annotations holds. */
+/* Returns a hash of the objects in the annotations. */
 static json_t *objects_hash(const annotations *a)
 {
     uint64_t h = HASH_BEGIN;
@@ -44,7 +44,7 @@ static json_t *objects_hash(const annotations *a)
     return json_sprintf("%016llx", (unsigned long long)h);
 }
 
-/* A hash of the mapping from the data's classes to the model's. */
+/* Returns a hash of the mapping from the data's classes to the model's. */
 static json_t *mapping_hash(const eval_run *r)
 {
     uint64_t h = HASH_BEGIN;
@@ -59,7 +59,7 @@ static json_t *text_or_null(const char *text)
     return text ? cli_json_text(text) : json_null();
 }
 
-/* What the result depends on. */
+/* Returns the options that the result depends on. */
 static json_t *options_of(const eval_run *r)
 {
     json_t *cases = json_array();
@@ -92,7 +92,7 @@ static int write_line(eval_run *r, const json_t *line)
                               strerror(errno));
 }
 
-/* Reads a whole line of the file; NULL: incomplete, or not JSON. */
+/* Reads a whole line of the file. Returns NULL if the line is incomplete or not JSON. */
 static json_t *read_line(FILE *from)
 {
     char *line = NULL;
@@ -122,7 +122,7 @@ static int compare(const eval_run *r, const json_t *head)
     return code;
 }
 
-/* Reads all complete records; *end: the offset where they end. */
+/* Reads all complete records, and sets *end to the offset of their end. */
 static int recall(eval_run *r, FILE *from, long *end)
 {
     json_t *record = read_line(from);
@@ -142,7 +142,8 @@ static int recall(eval_run *r, FILE *from, long *end)
     return code;
 }
 
-/* Continues the file after the last complete record, and discards what follows it. */
+/* Opens the file to append after the last complete record, and discards what follows that
+ * record. */
 static int go_on(eval_run *r, const char *path, FILE *from)
 {
     long end = 0;

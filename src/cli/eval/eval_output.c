@@ -153,7 +153,7 @@ static void write_table(FILE *to, const eval_run *r, const json_t *results)
     json_array_foreach(results, i, result)
         put_result(&t, r, result);
     table_end(&t, to, r->format == EVAL_MD);
-    if (r->mapping && r->output) /* elsewhere it has been told */
+    if (r->mapping && r->output) /* without -o, stderr shows the text already */
         fprintf(to, "\n%s\n", r->mapping);
 }
 
@@ -182,7 +182,7 @@ static void write_results(FILE *to, const eval_run *r, const json_t *results)
     }
 }
 
-/* Fails if no picture was measured in a case, which then has no result. */
+/* Fails if a case has no measured picture, and therefore no result. */
 static int check(const eval_run *r)
 {
     for (size_t i = 0; i < r->cases; i++) {

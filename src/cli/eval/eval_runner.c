@@ -4,7 +4,7 @@
 
 #include "cli/eval/eval.h"
 
-/* Checks, before long work, that a plan can be made, and finds its types of products. */
+/* Checks, before long work, that a plan can be made, and finds the type of its products. */
 static int check(eval_runner *r)
 {
     fovea_plan_options options;
@@ -46,7 +46,7 @@ void eval_runner_end(eval_runner *r)
     r->plan = NULL;
 }
 
-/* Makes a plan for frames of this size. The old plan is freed after that, so that the model keeps
+/* Makes a plan for frames of this size. It frees the old plan afterwards, so that the model keeps
  * its packed weights. */
 static int plan_for(eval_runner *r, uint32_t width, uint32_t height)
 {

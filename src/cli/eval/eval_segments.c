@@ -1,5 +1,5 @@
-/* eval_segments.c: segmentation: mean intersection over union, and the share of pixels with the
- * right class, at the masks' own resolution. */
+/* eval_segments.c: measures segmentation: mean intersection over union, and the share of pixels
+ * with the right class, at the masks' own resolution. */
 #include <stdlib.h>
 
 #include "cli/common/segment_metrics.h"

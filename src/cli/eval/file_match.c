@@ -9,11 +9,12 @@
 
 #include "cli/common/cli.h"
 
-/* How much of a name agrees with a file. */
+/* The similarity of a file to the name that fits it best. */
 typedef struct likeness {
-    size_t name, other; /* the best name, and one that is equally good; `names`: none */
+    /* name: the best name; other: another name that is equally good, or `names` if there is none */
+    size_t name, other;
     int parts;
-    bool whole; /* all components of one path are in the other */
+    bool whole; /* all components of one path end the other */
 } likeness;
 
 static int count_parts(const char *path)
@@ -24,7 +25,7 @@ static int count_parts(const char *path)
     return n;
 }
 
-/* The number of path components at their ends that both have. */
+/* Returns the number of path components at the end that both paths have. */
 static int equal_parts(const char *a, const char *b)
 {
     size_t i = strlen(a), j = strlen(b);
@@ -37,7 +38,7 @@ static int equal_parts(const char *a, const char *b)
     return n + ((i == 0 || a[i - 1] == '/') && (j == 0 || b[j - 1] == '/'));
 }
 
-/* A name with its last component, for sorting. */
+/* A name and its last component, for sorting. */
 typedef struct entry {
     const char *last;
     size_t name;
@@ -50,7 +51,7 @@ static int by_last_part(const void *a, const void *b)
     return order ? order : (x->name > y->name) - (x->name < y->name);
 }
 
-/* The index of the first sorted name whose last component is not before `last`. */
+/* Returns the index of the first sorted name whose last component does not precede `last`. */
 static size_t first_of(const file_match *m, const entry *sorted, const char *last)
 {
     size_t low = 0, high = m->names;
