@@ -1,5 +1,5 @@
-/* adapt_augment.c: the order of pictures in training, and the crop of each. Both are functions of
- * the seed and the sample number alone, so that a resumed training needs no other state. */
+/* adapt_augment.c: chooses the order of pictures in training, and the crop of each. Both depend
+ * only on the seed and the sample number, so that a resumed training needs no other state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,8 @@
 
 /* ---- numbers ---- */
 
-/* SplitMix64: a bijection of 64-bit numbers in which every input bit affects all output bits. */
+/* Returns SplitMix64 of x: a bijection of 64-bit numbers in which every input bit affects all
+ * output bits. */
 static uint64_t mix(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;
@@ -17,7 +18,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The next pseudo-random number in [0, 1). */
+/* Returns the next pseudo-random number in [0, 1). */
 static double next(uint64_t *state)
 {
     *state = mix(*state);
@@ -26,8 +27,8 @@ static double next(uint64_t *state)
 
 /* ---- order ---- */
 
-/* A Feistel network permutes 4^half numbers. A result that is not below n goes through it again
- * until it is, which gives a permutation of the n numbers below n. */
+/* Uses a Feistel network, which permutes 4^half numbers. A result of n or more is permuted again
+ * until it is below n, which gives a permutation of the numbers below n. */
 size_t adapt_pick(uint64_t seed, size_t n, uint64_t sample)
 {
     const uint64_t key = mix(mix(seed) ^ sample / n);
@@ -59,8 +60,8 @@ static uint32_t side(double length, uint32_t most)
     return rounded < 1 ? 1 : rounded > most ? most : (uint32_t)rounded;
 }
 
-/* A window with the aspect of the cut and `share` of the largest possible size; at_x and at_y, 0 to
- * 1, choose its position in the picture. */
+/* Returns a window with the aspect ratio of the crop and `share` of the largest possible side. at_x
+ * and at_y, from 0 to 1, choose its position in the picture. */
 static window part(const adapt_policy *p, const dataset_picture *from, double share, double at_x,
                    double at_y)
 {
@@ -72,7 +73,7 @@ static window part(const adapt_policy *p, const dataset_picture *from, double sh
     return w;
 }
 
-/* The pixels of the window, resized with the filter of the model's preprocessing. */
+/* Resizes the pixels of the window with the filter of the model's preprocessing. */
 static int resize(uint8_t *rgb, const adapt_policy *p, const dataset_picture *from, const window *w)
 {
     const size_t row = (size_t)w->width * 3;
@@ -95,8 +96,8 @@ static int resize(uint8_t *rgb, const adapt_policy *p, const dataset_picture *fr
     return code;
 }
 
-/* Resizes mask and depth by the nearest pixel: classes cannot be averaged, nor depths with unknown
- * ones. */
+/* Resizes mask and depth with nearest-neighbour interpolation: classes cannot be averaged, nor can
+ * known depths with unknown ones. */
 static void resize_truth(const adapt_pixels *out, const adapt_policy *p,
                          const dataset_picture *from, const window *w)
 {
@@ -113,7 +114,7 @@ static void resize_truth(const adapt_pixels *out, const adapt_policy *p,
     }
 }
 
-/* Mirrors rows of pixels, of `size` bytes each, left to right. */
+/* Mirrors rows from left to right; each pixel has `size` bytes. */
 static void turn(uint8_t *pixels, uint32_t width, uint32_t height, size_t size)
 {
     for (uint32_t y = 0; y < height; y++) {
@@ -128,13 +129,13 @@ static void turn(uint8_t *pixels, uint32_t width, uint32_t height, size_t size)
     }
 }
 
-/* ITU-R 601, as Pillow's "L". */
+/* Returns the grey value by ITU-R 601, as Pillow's "L". */
 static double grey(const uint8_t *rgb)
 {
     return 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
 }
 
-/* Changes brightness and saturation, then contrast around the mean grey; rounds once. */
+/* Changes brightness and saturation, then contrast around the mean grey, and rounds once. */
 static void jitter(uint8_t *rgb, size_t pixels, double bright, double contrast, double colour)
 {
     double mean = 0;
@@ -156,7 +157,8 @@ int adapt_cut(const adapt_pixels *out, const adapt_policy *p, const dataset_pict
               uint64_t sample, const char *name)
 {
     uint64_t state = mix(~mix(p->seed)) ^ mix(sample);
-    /* All numbers are drawn, used or not, so that one option does not change another's numbers. */
+    /* All numbers are drawn even if unused, so that one option does not change the numbers of
+     * another. */
     const double size = next(&state), at_x = next(&state), at_y = next(&state);
     const double turned = next(&state), bright = 2 * next(&state) - 1;
     const double contrast = 2 * next(&state) - 1, colour = 2 * next(&state) - 1;

@@ -1,4 +1,5 @@
-/* adapt_batches.c: batches from a file, already normalised and labelled, used as they are. */
+/* adapt_batches.c: reads batches from a file, which are already normalised and labelled, and uses
+ * them without changes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 enum { NAME = 32 };
 
-/* Finds tensor KIND.K; false: the file does not have it. */
+/* Finds tensor KIND.K. Returns false if the file lacks it. */
 static bool find(fovea_tensor *out, const adapt_batches *b, const char *kind, uint64_t k)
 {
     char name[NAME];
@@ -20,7 +21,7 @@ static int wrong(const adapt_batches *b, const char *kind, size_t k, const char 
     return cli_fail(CLI_INPUT, "%s: tensor \"%s.%zu\" is not %s", b->path, kind, k, wanted);
 }
 
-/* Checks that batch k has the shapes of batch 0; for batch 0, records them. */
+/* Checks that batch k has the shapes of batch 0. For batch 0, records the shapes. */
 static int check(adapt_batches *b, size_t k)
 {
     fovea_tensor input, other;

@@ -1,5 +1,6 @@
 /* adapt_hyper.c: reads the hyper-parameters of a stage from a file in the format of the golden
- * cases: the attention, the tensors to train and to decay by name, rates, AdamW. */
+ * cases: the attention, the names of the tensors to train and to decay, rates, and AdamW's
+ * parameters. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@ static int wrong(const char *path, const char *what)
     return cli_fail(CLI_INPUT, "%s: %s", path, what);
 }
 
-/* The strings of a list, ended by NULL; the list still owns them. */
+/* Returns the strings of a list, followed by NULL. The list still owns the strings. */
 static const char **names(const json_t *list)
 {
     const char **out = cli_alloc(json_array_size(list) + 1, sizeof *out);

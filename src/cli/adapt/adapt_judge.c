@@ -1,9 +1,9 @@
-/* adapt_judge.c: evaluates a training regularly on held-out pictures, and keeps the best model: the
- * one in OUT is from the step that kept most of the teacher's features, or that did its task best.
+/* adapt_judge.c: evaluates a training regularly on held-out pictures, and keeps the best model:
+ * the model in OUT is from the step with the largest similarity to the teacher's features, or with
+ * the best result for its task.
  *
- * OUT/validation.jsonl has a line per evaluation. A training that resumes repeats the evaluations
- * after its checkpoint, with the same results.
- */
+ * OUT/validation.jsonl has one line per evaluation. A resumed training repeats the evaluations
+ * after its checkpoint, with the same results. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@ static char *log_of(const adapt_run *r)
     return cli_text("%s/validation.jsonl", r->output);
 }
 
-/* Records an evaluation. If several are equally good, the first is kept as the best. For a task's
- * metrics, which are often equal, the last is kept, because it has learned longest. */
+/* Records an evaluation. Among equally good ones, the first is kept as the best. For a task's
+ * metrics, which are often equal, the last is kept, because its model was trained longest. */
 static void note(adapt_run *r, const adapt_judgement *j)
 {
     r->judged = cli_grow(r->judged, r->judgements, sizeof *r->judged);
@@ -178,7 +178,8 @@ int adapt_judge(adapt_run *r)
     free(folder);
     CLI_TRY(code);
     note(r, &j);
-    /* The model is saved first, so that the log has no line that is newer than the model in OUT. */
+    /* The model is saved first, so that the log never has a line that is newer than the model in
+     * OUT. */
     if (r->best == r->judgements - 1)
         code = cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, average));
     CLI_THEN(code, write_log(r));

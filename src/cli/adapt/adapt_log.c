@@ -1,9 +1,9 @@
-/* adapt_log.c: the log of a training: a line of JSON per step. A resumed training continues it
- * after the checkpoint's step; later lines are dropped, as their steps are done again.
+/* adapt_log.c: writes the log of a training: one line of JSON per step. A resumed training
+ * continues
+ * the log after the checkpoint's step. Later lines are dropped, because their steps are repeated.
  *
- * A failure to write the log does not end the training, whose weights are worth more. It is
- * reported once, when it happens, and closing the log returns it.
- */
+ * A failure to write the log does not end the training, whose weights are worth more. The failure
+ * is reported once, when it happens, and adapt_log_close() returns it. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@ static void give_up(adapt_log *log)
     log->file = NULL;
 }
 
-/* Makes the file survive a crash of the machine; false on pipes, terminals and some file systems,
- * which cannot promise that. */
+/* Flushes the file, and makes it survive a crash of the machine. Returns false on failure. Pipes,
+ * terminals and some file systems cannot guarantee that; they do not count as failures. */
 static bool make_durable(FILE *file)
 {
     if (fflush(file))
@@ -66,7 +66,7 @@ static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
     return code;
 }
 
-/* Copies the old lines to a new file, which then replaces the old one. */
+/* Copies the retained lines to a new file, which then replaces the old file. */
 static int continue_log(adapt_log *log, uint64_t steps)
 {
     FILE *from = fopen(log->path, "r");
@@ -90,7 +90,8 @@ static int continue_log(adapt_log *log, uint64_t steps)
 int adapt_log_open(adapt_log *log, const char *path, uint64_t steps)
 {
     struct stat st;
-    const bool stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* it cannot be read again */
+    /* a stream cannot be read again */
+    const bool stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
     *log = (adapt_log){.path = path};
     if (steps && !stream)
         return continue_log(log, steps);

@@ -1,4 +1,4 @@
-/* adapt_output.c: checks whether the result of a training may be written to OUT. */
+/* adapt_output.c: checks that the result of a training may be written to OUT. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,8 +14,8 @@ static bool exists(const char *folder, const char *name)
     return there;
 }
 
-/* Whether the model, a folder or a file in a folder, is in `folder`, compared as files, not by
- * name. */
+/* Returns whether the model, a folder or a file in a folder, is in `folder`. Compares files, not
+ * names. */
 static bool is_in(const char *model, const char *folder)
 {
     struct stat st;
@@ -27,7 +27,7 @@ static bool is_in(const char *model, const char *folder)
     return in;
 }
 
-/* Whether the folder has a log of a training. */
+/* Returns whether the folder contains a log of a training. */
 static bool has_log(const char *folder)
 {
     char *path = cli_text("%s/log.jsonl", folder);

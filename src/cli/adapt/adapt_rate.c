@@ -1,6 +1,6 @@
-/* adapt_rate.c: finds the learning rate: trains a few steps from the start with each of several
- * rates, and takes the one with the lowest loss afterwards. The result depends on weights, pictures
- * and options only. */
+/* adapt_rate.c: finds the learning rate. It trains a few steps from the start with each of several
+ * rates, and selects the rate with the lowest loss afterwards. The result depends only on weights,
+ * pictures and options. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,14 @@
 
 enum { STEPS = 8, WARM_UP = 2, LAST = 3, BATCH = 8 };
 
-/* a loss that exceeds the best by this factor ends the search: higher rates are worse still */
+/* a loss that exceeds the best by this factor ends the search, because higher rates are worse */
 #define DIVERGED 1.2
 
 static const float rates[] = {1e-6f, 3e-6f, 1e-5f, 3e-5f, 1e-4f, 3e-4f, 1e-3f, 3e-3f, 1e-2f};
 enum { RATES = sizeof rates / sizeof *rates };
 
-/* Mean loss of the last steps with one rate; infinite if it is NaN. */
+/* Sets *loss to the mean loss of the last steps with one rate, or to infinity if the mean is
+ * NaN. */
 static int try_rate(adapt_run *r, float rate, cli_progress *bar, double *loss)
 {
     fovea_trainer_options options = r->options;
@@ -65,7 +66,7 @@ static int keep(const adapt_run *r, json_t *tried)
     return code;
 }
 
-/* Reads the rate that an earlier run of the same training found; false: there is no such run. */
+/* Reads the rate that an earlier run of the same training found. Returns false if there is none. */
 static bool recall(adapt_run *r)
 {
     char *path = file_of(r);

@@ -1,4 +1,5 @@
-/* adapt_train.c: runs a training: feeds pictures, takes steps, writes checkpoints and results. */
+/* adapt_train.c: runs a training: passes pictures to the trainer, takes steps, writes checkpoints
+ * and results. */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -10,9 +11,9 @@
 #include "cli/adapt/adapter.h"
 #include "cli/common/interrupt.h"
 
-/* factor by which the loss must rise to be reported: more than batches differ */
+/* factor by which the loss must rise to be reported; larger than the variation between batches */
 #define ROSE 1.05
-#define CHECKPOINT_SECONDS 300 /* between checkpoints, without --every */
+#define CHECKPOINT_SECONDS 300 /* seconds between checkpoints without --every */
 
 static bool is_first(const adapt_run *r)
 {
@@ -26,8 +27,8 @@ static const char *name_of(const adapt_run *r, size_t i)
     return r->data.file ? r->data.file[i].path : r->data.path;
 }
 
-/* Reads picture i; if that fails, the next one that can be read, so that the choice depends on the
- * files only. */
+/* Reads picture i or, if that fails, the next picture that can be read, so that the choice depends
+ * only on the files. */
 static int read_some(dataset_picture *out, const adapt_run *r, size_t *i)
 {
     const size_t first = *i;
@@ -114,7 +115,7 @@ static int save_gradients(const adapt_run *r)
 
 /* ---- resuming from a checkpoint ---- */
 
-/* Fails if options differ from those of the checkpoint; names them. */
+/* Fails if options differ from those of the checkpoint, and names them in the message. */
 static int compare_notes(const adapt_run *r, const char *text)
 {
     json_t *before = json_loads(text ? text : "{}", 0, NULL), *now = json_loads(r->note, 0, NULL);
@@ -153,7 +154,7 @@ static int read_state(adapt_run *r)
     return code;
 }
 
-/* Whether the file was left by a killed run: NAME.(digits).tmp, which would have been renamed. */
+/* Returns whether a killed run left the file: a temporary file NAME.(digits).tmp. */
 static bool is_left_over(const char *name)
 {
     static const char *const names[] = {"checkpoint.",
@@ -199,8 +200,8 @@ static int restore(adapt_run *r)
 
 /* ---- the steps ---- */
 
-/* Whether the loss no longer falls: its mean over the last `patience` steps is not below that over
- * the `patience` steps before them. */
+/* Returns whether the loss no longer falls: its mean over the last `patience` steps is not below
+ * its mean over the `patience` steps before. */
 static bool is_flat(const adapt_run *r)
 {
     const size_t n = r->patience;
@@ -229,7 +230,7 @@ static int ask_to_stop(adapt_run *r)
     return code;
 }
 
-/* Whether the deadline leaves time for `seconds` more and for the last evaluation. */
+/* Returns whether `seconds` more and the last evaluation fit before the deadline. */
 static bool has_time(const adapt_run *r, double seconds)
 {
     return r->deadline <= 0 || cli_seconds() + seconds + r->judging < r->deadline;
@@ -249,7 +250,8 @@ static int step(adapt_run *r, double begin)
     return r->save_grad && report.step == 1 ? save_gradients(r) : CLI_OK;
 }
 
-/* The text next to the progress bar: recent loss, speed, and the result on held-out pictures. */
+/* Writes the text next to the progress bar: recent loss, speed, and the result on held-out
+ * pictures. */
 static void describe(char *out, size_t size, const adapt_run *r)
 {
     const size_t n = r->log.steps < 10 ? r->log.steps : 10;
@@ -400,7 +402,7 @@ int adapt_train(adapt_run *r)
         CLI_TRY(adapt_log_open(&r->log, r->log_path, r->info.step));
     }
     interrupt_catch("step");
-    /* a log to a pipe that is closed is reported as a failure, and the training continues */
+    /* the failure to write a log to a closed pipe is reported, and the training continues */
     signal(SIGPIPE, SIG_IGN);
     int code = is_first(r) && adapt_has_judge(r) ? adapt_judge_begin(r) : CLI_OK;
     CLI_THEN(code, run_steps(r));

@@ -6,8 +6,8 @@
 
 #include "cli/adapt/adapter.h"
 
-/* The arguments of options, unparsed; NULL: not given. */
-typedef struct adapt_texts { /* More than 25 fields: one for each option */
+/* The unparsed arguments of options; NULL if not given. */
+typedef struct adapt_texts { /* More than 25 fields, because each option has one */
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
@@ -16,11 +16,12 @@ typedef struct adapt_texts { /* More than 25 fields: one for each option */
     bool full_module;
 } adapt_texts;
 
-enum { WARM_UP = 20 };      /* steps */
-enum { HELD_OUT = 50 };     /* pictures that judge, at most */
-enum { JUDGED = 10 };       /* times, unless --val-every says otherwise */
-enum { TEACHER_MIB = 256 }; /* MiB for features of pictures that occur again unchanged */
-enum { TEACHER_KEY = 64 };  /* most bytes per stored picture in addition to its features */
+enum { WARM_UP = 20 };  /* steps */
+enum { HELD_OUT = 50 }; /* largest number of held-out pictures */
+enum { JUDGED = 10 };   /* number of evaluations without --val-every */
+/* default memory in MiB for features of pictures that recur unchanged */
+enum { TEACHER_MIB = 256 };
+enum { TEACHER_KEY = 64 }; /* most bytes per stored picture in addition to its features */
 
 static const char *const crops[] = {"random", "centre", "none", NULL};
 static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
@@ -39,10 +40,10 @@ static int take(float *out, const char *option, const char *text, double low, do
     return code;
 }
 
-/* Losses are relative, as otherwise blocks and tokens with large features dominate. The rate is
- * 1e-3 in stages 1 and 3, 1e-4 in stage 2. The papers' 1e-2 for stage 1 ruins pretrained weights in
- * the first steps: while its moments are young, AdamW moves every weight by the full rate. For the
- * same reason the rate is warmed up. */
+/* Losses are relative, because otherwise blocks and tokens with large features dominate. The rate
+ * is 1e-3 in stages 1 and 3, and 1e-4 in stage 2. The papers' rate of 1e-2 for stage 1 ruins
+ * pretrained weights in the first steps, in which AdamW moves every weight by the full rate because
+ * its moments cover few gradients. For the same reason, the rate is warmed up. */
 static void set_defaults(fovea_trainer_options *o, fovea_stage stage)
 {
     o->stage = stage;
@@ -98,7 +99,7 @@ static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
 
 /* ---- pictures ---- */
 
-/* "random", "random:0.3..1", "centre", "none" */
+/* Parses "random", "random:0.3..1", "centre" or "none". */
 static int settle_crop(adapt_policy *p, const char *text)
 {
     p->crop = ADAPT_RANDOM;
@@ -138,7 +139,7 @@ static int settle_policy(adapt_run *r, const adapt_texts *t, const fovea_model *
 
 /* ---- the task ---- */
 
-/* The number of classes of masks, from the data's metadata; 0: not given. */
+/* Returns the number of classes of masks, from the data's metadata, or 0 if it is not given. */
 static uint32_t mask_classes(const dataset *d)
 {
     const char *text = d->packed ? fovea_tensors_metadata(d->packed, "classes") : NULL;
@@ -146,8 +147,8 @@ static uint32_t mask_classes(const dataset *d)
     return n < 256 ? (uint32_t)n : 0;
 }
 
-/* If the model's head has names for all classes of the data, these keep their indices in the head.
- * Returns whether that is so. */
+/* If the model's head has names for all classes of the data, makes these classes keep their indices
+ * in the head. Returns whether it has. */
 static bool use_names(adapt_run *r, const fovea_model *model, const fovea_model_info *info)
 {
     dataset *d = &r->data;
@@ -208,7 +209,7 @@ static int settle_depth(adapt_run *r, const adapt_texts *t)
     CLI_TRY(cli_real(&most, "max-depth", t->max_depth, 1e-3, 1e6));
     r->options.max_depth = (float)most;
     r->data.depth_scale = scale;
-    r->data.masks = 0; /* are not read */
+    r->data.masks = 0; /* masks are not read */
     return CLI_OK;
 }
 
@@ -260,8 +261,8 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
 
 /* ---- all of it ---- */
 
-/* Checks the model's attention: weights that were trained with another attention cannot show what
- * softmax would compute. */
+/* Checks the model's attention: weights that were trained with another attention cannot reproduce
+ * the softmax model's features. */
 static int check_model(const adapt_run *r, const fovea_model_info *info)
 {
     if (r->options.stage == FOVEA_STAGE_TASK || r->teacher ||
@@ -304,8 +305,8 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     return code;
 }
 
-/* Must precede the calculation of the training's length, which depends on how many pictures are
- * left. */
+/* Must run before the length of the training is calculated, because the length depends on the
+ * number of pictures left. */
 static int settle_validation(adapt_run *r, const adapt_texts *t)
 {
     if (!t->val)
@@ -376,7 +377,7 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
     return CLI_OK;
 }
 
-/* Settings that the result depends on, and that the trainer itself does not check. */
+/* Returns settings that the result depends on and that the trainer itself does not check. */
 char *adapt_note(const adapt_run *r)
 {
     const adapt_policy *p = &r->policy;
@@ -402,8 +403,9 @@ int adapt_check_compute(const char *command, const cli_settings *s)
     return CLI_OK;
 }
 
-/* How many different pictures the softmax model sees more than once; mirror images count
- * separately. 0: crops or colours are random, or no picture occurs twice. */
+/* Returns the number of different pictures that the softmax model sees more than once; mirror
+ * images count separately. Returns 0 if crops or colours are random, or if no picture occurs
+ * twice. */
 static double repeated(const adapt_run *r)
 {
     const adapt_policy *p = &r->policy;
@@ -414,7 +416,7 @@ static double repeated(const adapt_run *r)
     return drawn || taken <= pictures ? 0 : pictures * (mirrored ? 2 : 1);
 }
 
-/* Sets the memory for features to what these pictures need, at most the requested size. */
+/* Sets the memory for features to the size that these pictures need, at most the requested size. */
 static int settle_teacher_memory(adapt_run *r, const adapt_texts *t)
 {
     uint32_t most = r->options.memory_limit ? 0 : TEACHER_MIB;
@@ -440,7 +442,7 @@ static int settle(adapt_run *r, const adapt_texts *t)
     if (r->processes.rank == 0)
         CLI_TRY(adapt_output_check(r));
     if (!r->common.device)
-        r->common.device = "cpu"; /* nothing else trains */
+        r->common.device = "cpu"; /* training supports only the CPU */
     CLI_TRY(cli_settle(&r->settings, &r->common));
     CLI_TRY(adapt_check_compute("adapt", &r->settings));
     CLI_TRY(settle_stage(r, t));
@@ -463,7 +465,7 @@ static int settle(adapt_run *r, const adapt_texts *t)
         r->options.allreduce_payload = &r->processes;
     }
     r->log_path = t->log ? cli_text("%s", t->log) : cli_text("%s/log.jsonl", r->output);
-    /* replaying a golden case is over at once, and needs no checkpoints */
+    /* replaying a golden case takes little time and needs no checkpoints */
     if (!t->hyper || r->every)
         r->state_path = cli_text("%s/checkpoint", r->output);
     r->note = adapt_note(r);
@@ -602,7 +604,7 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         code = train(r, &t, argv[first]);
     cli_processes processes = r->processes;
     release(r);
-    /* An interrupt ends all processes after the same step, so none may kill the others. */
+    /* An interrupt ends all processes after the same step, so no process may kill the others. */
     cli_processes_end(&processes, code < 128 ? code : CLI_OK);
     return code;
 }

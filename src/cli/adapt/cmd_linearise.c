@@ -6,12 +6,12 @@
 
 #include "cli/adapt/linearise.h"
 
-/* The arguments of options, unparsed; NULL: not given. */
+/* The unparsed arguments of options; NULL if not given. */
 typedef struct linearise_texts {
     const char *budget, *target, *speedup, *steps, *batch, *held, *seed, *sizes;
 } linearise_texts;
 
-/* Number of pictures for the evaluation: of the trained size, and of two larger sizes, which take
+/* Number of pictures for the evaluation at the trained size, and at two larger sizes, which take
  * longer. */
 static const size_t judging[VALIDATION_SIZES] = {50, 12, 4};
 /* share of the budget for computing the teacher's features of held-out pictures */
@@ -21,10 +21,11 @@ enum { HELD_SHARE = 10 }; /* one in HELD_SHARE pictures is held out, at most jud
 /* Sides of the evaluated sizes relative to the trained one: 518 and 1036 pixels for 224. */
 static const double larger[VALIDATION_SIZES] = {1, 2.3125, 4.625};
 
-/* The forms of attention that replace softmax unless --attention names others: docs/training.md. */
+/* The forms of attention that replace softmax unless --attention names others; see
+ * docs/training.md. */
 static const char forms[] = "foveated,foveated:6,foveated:8";
 
-/* "60min", "2h", "90s" */
+/* Parses a duration such as "60min", "2h" or "90s". */
 static int settle_budget(double *out, const char *text)
 {
     static const struct {
@@ -101,7 +102,7 @@ double linearise_until(const linearise_run *r, double share)
 }
 
 /* Sets the sizes of the evaluation: the trained size and two larger ones, or those of --size. A
- * resumed run uses the same number of pictures as before. */
+ * resumed run uses the same number of pictures as the earlier run. */
 static int add_sizes(linearise_run *r, const char *text)
 {
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
@@ -147,9 +148,9 @@ static int settle(linearise_run *r, const linearise_texts *t)
     CLI_TRY(adapt_output_check(&place));
     CLI_TRY(linearise_check_output(r));
     if (!r->common.device)
-        r->common.device = "cpu"; /* nothing else trains */
+        r->common.device = "cpu"; /* training supports only the CPU */
     r->names = r->common.attention ? r->common.attention : forms;
-    r->common.attention = NULL; /* a list */
+    r->common.attention = NULL; /* is a list of forms, not one attention of a model */
     CLI_TRY(cli_settle(&r->settings, &r->common));
     CLI_TRY(adapt_check_compute("linearise", &r->settings));
     CLI_TRY(cli_open_device(&r->device, &r->settings));

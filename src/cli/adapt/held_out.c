@@ -1,13 +1,13 @@
-/* held_out.c: pictures that a training never uses: some of its own, or those of another folder.
- * They are chosen by the bytes of the files, not by names or order, so that a copy under another
- * name is not used for training either. */
+/* held_out.c: selects pictures that a training never uses: some of its own, or those of another
+ * folder. The selection depends on the bytes of the files, not on their names or order, so that a
+ * copy under another name is not used for training either. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/adapt_data.h"
 
-/* FNV-1a hash of a file; UINT64_MAX: the file cannot be read. */
+/* Returns the FNV-1a hash of a file, or UINT64_MAX if the file cannot be read. */
 static uint64_t hash_file(const char *path)
 {
     uint8_t part[1 << 14];
@@ -42,8 +42,8 @@ static void move_file(dataset *to, dataset_file *file)
     to->file[to->n++] = *file;
 }
 
-/* Removes the files whose hashes are in `held` from the data. The first file with each hash is
- * moved to `out`, and copies are dropped; if `out` is NULL, all are dropped. */
+/* Removes the files whose hashes are in `held` from the data. Moves the first file with each hash
+ * to `out` and drops its copies. If `out` is NULL, drops all of these files. */
 static void take_out(dataset *d, const uint64_t *hash, const uint64_t *held, size_t n, dataset *out)
 {
     bool *taken = cli_alloc(n ? n : 1, sizeof *taken);
@@ -66,7 +66,7 @@ static void take_out(dataset *d, const uint64_t *hash, const uint64_t *held, siz
     free(taken);
 }
 
-/* The `n` smallest different hashes. */
+/* Moves the `wanted` smallest different hashes to the front, and returns their number. */
 static size_t choose(uint64_t *hash, size_t n, size_t wanted)
 {
     size_t kept = 0;

@@ -1,5 +1,5 @@
-/* linearise_journal.c: keeps all measurements and choices in OUT/linearise.json, so that a resumed
- * run makes the same choices, even if the machine's speed has changed. */
+/* linearise_journal.c: records all measurements and choices in OUT/linearise.json, so that a
+ * resumed run makes the same choices even if the machine's speed has changed. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@ static char *path_of(const linearise_run *r)
     return cli_text("%s/linearise.json", r->output);
 }
 
-/* The options that the result depends on; of the pictures only their number. */
+/* Returns the options that the result depends on. Pictures are represented only by their number. */
 static json_t *options_of(const linearise_run *r)
 {
     json_t *sizes = json_array();
@@ -44,7 +44,7 @@ static json_t *form_json(const linearise_run *r, const linearise_form *f)
     return json_pack("{s:s, s:f, s:o}", "name", f->name, "seconds", f->seconds, "lost", lost);
 }
 
-/* Scores of every size, as pairs of mean and worst. */
+/* Returns the scores at every size, as pairs of mean and worst. */
 static json_t *scores_json(const adapt_score *score, size_t sizes)
 {
     json_t *out = json_array();
@@ -141,7 +141,7 @@ static bool read_phase(linearise_phase *out, const json_t *from, size_t sizes)
     return out->lr > 0 && out->size < sizes && (out->share > 0 || out->steps > 0) && out->batch > 0;
 }
 
-/* False: it is not whole. */
+/* Returns false if the choices are incomplete. */
 static bool read_choices(linearise_run *r, const json_t *root)
 {
     const json_t *forms = json_object_get(root, "forms"), *phases = json_object_get(root, "phases");
@@ -168,7 +168,7 @@ static bool read_choices(linearise_run *r, const json_t *root)
 static int compare(const linearise_run *r, const char *path, const json_t *root)
 {
     json_t *before = json_object_get(root, "options");
-    if (!json_object_get(before, "compute")) /* of a release that had float32 products only */
+    if (!json_object_get(before, "compute")) /* written by a release that multiplied only float32 */
         json_object_set_new(before, "compute", json_string("f32"));
     json_t *now = options_of(r), *value;
     const char *key;

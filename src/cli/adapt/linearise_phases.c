@@ -1,19 +1,19 @@
-/* linearise_phases.c: the trainings of a linearisation, one after the other. */
+/* linearise_phases.c: runs the trainings of a linearisation, one after the other. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/linearise.h"
 
-/* Measured on a ViT-S/14 with trained weights: docs/training.md. Foveated attention is trained
- * attention by attention, alternating between two sizes, as training at one size loses accuracy at
- * the other. Other feature maps start further from softmax, so they are trained with small pictures
- * first, and then as a whole model. */
+/* Measured on a ViT-S/14 with trained weights; see docs/training.md. For foveated attention, each
+ * attention is trained by itself, alternately at two sizes, because training at one size loses
+ * accuracy at the other. Other feature maps start further from softmax. So they are trained first
+ * with small pictures, and then as a whole model. */
 static const struct recipe {
     fovea_stage stage;
     size_t size;
     uint32_t batch;
-    double lr, share; /* share: of the time */
+    double lr, share; /* share: of the training time */
 } foveated[] = {{FOVEA_STAGE_ATTENTION, 1, 8, 5e-5, 0.4},
                 {FOVEA_STAGE_ATTENTION, 0, 16, 3e-5, 0.15},
                 {FOVEA_STAGE_ATTENTION, 1, 8, 2e-5, 0.3},
@@ -23,7 +23,7 @@ static const struct recipe {
               {FOVEA_STAGE_FEATURES, 1, 8, 3e-5, 0.2}};
 
 enum { WARM_UP = 20, JUDGED = 4 };
-#define JUDGE_SHARE 0.2 /* share of a phase's time for evaluations */
+#define JUDGE_SHARE 0.2 /* share of a phase's time that is spent on evaluations */
 /* largest share of the budget for the report, which runs REPORT_FRAMES frames */
 #define REPORT_SHARE 0.1
 enum { REPORT_FRAMES = 8 };
@@ -90,8 +90,8 @@ static void begin_phase(adapt_run *a, linearise_run *r, size_t phase, char *fold
 
 /* ---- the length of phases ---- */
 
-/* Seconds per picture, measured with the second one: the first touches memory for the first
- * time. */
+/* Measures the seconds per picture with the second picture, because the first touches memory for
+ * the first time. */
 static int measure(double *seconds, linearise_run *r, size_t phase)
 {
     fovea_trainer_options options;
@@ -128,8 +128,8 @@ void linearise_plan(linearise_run *r)
     }
 }
 
-/* Sets the number of steps of a phase that is about to begin, from the current speed and the
- * phase's share of the remaining time, without the time reserved for the report. */
+/* Sets the number of steps of a phase that is about to begin. The number depends on the current
+ * speed and the phase's share of the remaining time, without the time reserved for the report. */
 static int settle_length(linearise_run *r, size_t phase)
 {
     linearise_phase *p = &r->phase[phase];
@@ -193,8 +193,8 @@ static int copy_file(const char *from, const char *to, bool optional)
     return code;
 }
 
-/* Copies the last phase's best model to OUT; config.json is last, as only with it the folder is a
- * model. */
+/* Copies the best model of the last phase to OUT. config.json is copied last, because it makes the
+ * folder a model. */
 static int publish(const linearise_run *r)
 {
     static const char *const parts[] = {"processor_config.json", "preprocessor_config.json",

@@ -1,13 +1,13 @@
-/* linearise_report.c: the results of a linearisation, for people and for programs. */
+/* linearise_report.c: writes the results of a linearisation, for people and for programs. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/linearise.h"
 
-enum { SHOWN = 2 };  /* pictures whose features are drawn */
-enum { GAP = 8 };    /* pixels between them */
-enum { SIDE = 518 }; /* of a part, at most */
+enum { SHOWN = 2 };  /* number of pictures whose features are drawn */
+enum { GAP = 8 };    /* pixels between the pictures */
+enum { SIDE = 518 }; /* most pixels per side of a picture */
 
 /* ---- features side by side ---- */
 
@@ -20,8 +20,8 @@ static void paste(cli_image *on, uint32_t x, const uint8_t *rgb, uint32_t width,
                    rgb + 3 * ((size_t)i * step * width + (size_t)j * step), 3);
 }
 
-/* Draws picture, teacher's features and student's features next to each other; both use one basis,
- * so that colours can be compared. */
+/* Draws the picture, the teacher's features and the student's features next to each other. The
+ * features share one basis, so that their colours can be compared. */
 static int draw(const linearise_run *r, const fovea_model *student, size_t picture)
 {
     const size_t size = r->validation.sizes - 1;
@@ -85,7 +85,7 @@ static void write_costs(FILE *to, const linearise_run *r)
                 r->softmax.seconds / rows[i].cost->seconds, cli_bytes(rows[i].cost->bytes).text);
 }
 
-/* What blocks lose by themselves. */
+/* Writes the loss of each block, measured with the block alone. */
 static void write_blocks(FILE *to, const linearise_run *r)
 {
     fputs("| block |", to);
@@ -187,7 +187,7 @@ int linearise_report(linearise_run *r)
 {
     fovea_model *student;
     CLI_TRY(cli_load_student(&student, r->output));
-    /* Softmax is measured again together with the result: the run may have begun on another
+    /* Softmax is measured again together with the result, because the run may have begun on another
      * machine. */
     linearise_case both[] = {{r->validation.teacher, "softmax"}, {student, NULL}};
     int code = linearise_measure(both, 2, r, linearise_until(r, 0.97));

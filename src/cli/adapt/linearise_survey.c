@@ -1,13 +1,13 @@
-/* linearise_survey.c: measures how much each block loses with another attention, and how much time
- * that saves. */
+/* linearise_survey.c: measures how much accuracy each block loses with other attentions, and how
+ * much time they save. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/adapt/linearise.h"
 
-enum { PICTURES = 4 }; /* most pictures to evaluate a block with */
-enum { ROUNDS = 4 };   /* timed frames, after an untimed one */
+enum { PICTURES = 4 }; /* largest number of pictures for the evaluation of a block */
+enum { ROUNDS = 4 };   /* number of timed frames, which follow an untimed one */
 /* largest share of the budget for the survey and the features of held-out pictures */
 #define SURVEY_SHARE 0.2
 
@@ -45,8 +45,8 @@ int linearise_measure(linearise_case *c, size_t n, const linearise_run *r, doubl
     int code = CLI_OK;
     for (size_t i = 0; i < n && !code; i++)
         code = plan_case(&c[i], r);
-    /* Cases are measured in turn, so that disturbances affect all alike. The first round warms up;
-     * it counts only if there is no time for a second one. */
+    /* Cases are measured alternately, so that disturbances affect all equally. The first round
+     * warms up; it counts only if there is no time for a second round. */
     for (int round = 0; round <= ROUNDS && !code; round++) {
         if (round > 0 && cli_seconds() > until)
             break;
@@ -81,7 +81,8 @@ static int name_forms(linearise_run *r)
     return code;
 }
 
-/* Parses --keep-softmax: "auto"; "3": a number of blocks; "0,1,7..9": a list of them. */
+/* Parses --keep-softmax: "auto"; a number of blocks such as "3"; or a list of blocks such as
+ * "0,1,7..9". */
 static int read_kept(linearise_run *r)
 {
     uint32_t n = 0;
@@ -108,7 +109,7 @@ int linearise_read_forms(linearise_run *r)
     return read_kept(r);
 }
 
-/* Measures how much cosine a form of attention loses in one block, on `pictures` pictures of set
+/* Measures how much the cosine falls if one block has the form, on `pictures` pictures of set
  * `size`. */
 static int lose(double *lost, const linearise_run *r, size_t form, uint32_t block, size_t size,
                 size_t pictures)
@@ -122,9 +123,9 @@ static int lose(double *lost, const linearise_run *r, size_t form, uint32_t bloc
     return code;
 }
 
-/* Estimates the losses of blocks from `measured` on, for which there was no time. For the first
- * form: the mean loss of the other blocks. For other forms: the first form's loss, so that they are
- * not chosen. */
+/* Estimates the losses of the blocks from number `measured` on, which were not measured for lack of
+ * time. For the first form, the estimate is the mean loss of the measured blocks. For other forms,
+ * it is the first form's loss, so that they are not chosen. */
 static void assume(linearise_run *r, size_t form, uint32_t measured)
 {
     double *lost = r->form[form].lost, sum = 0;
@@ -144,9 +145,9 @@ static void tell_form(const linearise_run *r, size_t form)
              lost[most], most);
 }
 
-/* Measures the losses of all forms but softmax, which loses nothing. This may take a fifth of the
- * budget. If the first measurement shows that this is too little, fewer pictures are used; blocks
- * that are not reached in time are estimated. */
+/* Measures the losses of all forms except softmax, which loses nothing. This may take a fifth of
+ * the budget. If the first measurement shows that the time does not suffice, fewer pictures are
+ * used, and blocks that are not measured in time are estimated. */
 static int measure_losses(linearise_run *r)
 {
     const double begin = cli_seconds(), until = linearise_until(r, SURVEY_SHARE);
@@ -156,7 +157,8 @@ static int measure_losses(linearise_run *r)
     cli_progress bar;
     int code = lose(&r->form[0].lost[0], r, 0, 0, size, 1);
     const double left = fmax(until - cli_seconds(), 0);
-    const double all = (cli_seconds() - begin) * cases; /* seconds, by one picture each */
+    /* seconds for all cases with one picture each */
+    const double all = (cli_seconds() - begin) * cases;
     while (pictures > 1 && (double)pictures * all > left)
         pictures--;
     cli_tell("survey: %zu attentions in each of %u blocks alone, by %zu picture%s of %u px",
@@ -196,7 +198,7 @@ static int measure_forms(linearise_run *r)
 
 /* ---- the choice ---- */
 
-/* Makes the blocks keep softmax that lose most with the first form. */
+/* Makes the blocks that lose most with the first form keep softmax. */
 static void force_most(linearise_run *r)
 {
     bool *forced = r->forced;
@@ -209,14 +211,14 @@ static void force_most(linearise_run *r)
     }
 }
 
-/* Seconds by which form `to` makes a block slower than form `from`. */
+/* Returns by how many seconds form `to` makes a block slower than form `from`. */
 static double dearer(const linearise_run *r, size_t from, size_t to)
 {
     return (r->form[to].seconds - r->form[from].seconds) / r->blocks;
 }
 
-/* Replaces forms by slower and more accurate ones, those with the largest gain per time first, as
- * long as the total grows by at most `left` seconds. Assumes that losses of blocks add up. */
+/* Replaces forms by slower and more accurate ones, in the order of gain per second, while the total
+ * grows by at most `left` seconds. Assumes that the losses of blocks add up. */
 static void exchange(linearise_run *r, bool softmax, double left)
 {
     for (;;) {
@@ -253,7 +255,7 @@ static void choose(linearise_run *r)
     exchange(r, automatic, r->softmax.seconds / r->speedup - seconds);
 }
 
-/* The model's attention as a text: the first form, then the blocks with other forms. */
+/* Returns the model's attention as a text: the first form, then the blocks with other forms. */
 static char *name_attention(const linearise_run *r)
 {
     char *name = cli_text("%s", r->form[0].name);

@@ -1,4 +1,4 @@
-/* processes.c: finds out whether mpirun started several processes, and loads the library that uses
+/* processes.c: detects whether mpirun started several processes, and loads the library that uses
  * MPI. */
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,8 +12,8 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* How many processes were started, according to the launcher's environment: Open MPI, MPICH and its
- * derivatives, MVAPICH. */
+/* Returns the number of processes started, according to the environment variables of Open MPI,
+ * MPICH and its derivatives, and MVAPICH. */
 static long started(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
@@ -27,7 +27,8 @@ static long started(void)
 
 #ifdef CLI_MPI
 
-/* Loads the library from the program's folder, as in a build, else from where it was installed. */
+/* Loads the library from the program's folder, as in a build, or else from where it was
+ * installed. */
 static void *open_library(void)
 {
     char path[PATH_BYTES];
@@ -36,7 +37,7 @@ static void *open_library(void)
     if (n > 0 && (size_t)n < sizeof path) {
         path[n] = 0;
         char *neighbour = cli_text("%.*s" CLI_MPI_NAME, (int)(cli_file_name(path) - path), path);
-        /* global, because Open MPI's plug-ins look up its symbols among the global ones */
+        /* global, because Open MPI's plug-ins need its symbols */
         library = dlopen(neighbour, RTLD_NOW | RTLD_GLOBAL);
         free(neighbour);
     }

@@ -1,15 +1,15 @@
-/* processes_mpi.c: the shared library that uses MPI for the program, see processes.h. */
+/* processes_mpi.c: the shared library that uses MPI for the program; see processes.h. */
 #include <mpi.h>
 
 #include "cli/adapt/processes.h"
 
-/* Most elements of one call, as MPI counts in int. */
+/* Most elements of one call, because MPI counts in int. */
 #define PART ((size_t)1 << 28)
 
 static int begin(int *rank, int *count)
 {
     int level;
-    /* Worker threads of the library never call MPI. */
+    /* The library's worker threads never call MPI. */
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
         return 1;
     return MPI_Comm_rank(MPI_COMM_WORLD, rank) != MPI_SUCCESS ||

@@ -1,4 +1,4 @@
-/* task_validation.c: see task_validation.h. Pictures are read again for each evaluation, so that
+/* task_validation.c: see task_validation.h. Each evaluation reads the pictures again, so that
  * memory does not grow with their number. */
 #include "cli/adapt/task_validation.h"
 
@@ -8,18 +8,18 @@
 #include "cli/common/depth_metrics.h"
 #include "cli/common/segment_metrics.h"
 
-/* A judgement under way. */
+/* The state of one evaluation. */
 typedef struct exam {
     task_validation *v;
     fovea_model *model;
     fovea_plan *plan;
     uint32_t classes;
-    float *rows; /* the model's output */
+    float *rows; /* rows of the model's output */
     fovea_output out;
     adapt_pixels truth;
     uint16_t *found;
-    float *depth;            /* one value per pixel, as the model found it */
-    size_t pictures;         /* of depth those with any */
+    float *depth;    /* the model's depth of each pixel */
+    size_t pictures; /* number of evaluated pictures; for depth, of those with known depths */
     class_counts classified; /* counts for the task that is evaluated */
     segment_counts segmented;
     double abs_rel, delta1; /* sums over the pictures */
@@ -154,7 +154,7 @@ static int judge_picture(exam *e, size_t i)
     const char *name = d->file ? d->file[i].path : d->path;
     dataset_picture picture;
     if (dataset_read(&picture, d, i))
-        return CLI_OK; /* it has been named */
+        return CLI_OK; /* the file was named in a message */
     if (task != FOVEA_TASK_SEGMENTATION)
         picture.mask = NULL;
     const uint32_t label = picture.label;

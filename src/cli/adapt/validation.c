@@ -82,7 +82,7 @@ static void describe_rows(validation_set *s, const fovea_plan *plan)
     s->columns = info.columns;
 }
 
-/* Reads picture i in the set's size; CLI_INPUT: it cannot be read. */
+/* Reads picture i in the set's size. Returns CLI_INPUT if it cannot be read. */
 static int cut_picture(uint8_t **out, const adapt_validation *v, const validation_set *s, size_t i)
 {
     const adapt_policy policy = {.width = s->width,
@@ -115,7 +115,7 @@ static int fill_set(validation_set *s, const adapt_validation *v, fovea_plan *pl
         if (s->pictures > 0 && cli_seconds() > until)
             break;
         if (cut_picture(&rgb, v, s, i))
-            continue; /* it has been named */
+            continue; /* the file was named in a message */
         s->rgb[s->pictures] = rgb;
         code = run_one(&s->features[s->pictures++], plan, rgb);
         cli_progress_show(&bar, (double)s->pictures, (double)pictures);

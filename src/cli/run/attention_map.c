@@ -1,11 +1,10 @@
-/* attention_map.c: which keys one token attends to, under several mechanisms, as numbers and as a
- * picture.
+/* attention_map.c: computes which keys one token attends to, under several mechanisms, as numbers
+ * and as a picture.
  *
- * The output of attention is linear in the values. If each key's value is 1 in a channel of its own
- * and 0 elsewhere, the output of the library's operation is that key's weight. Doing so for a block
- * of keys at a time gives a whole row of weights without an N x N matrix, and needs no second
- * implementation of any mechanism.
- */
+ * The output of attention is linear in the values. If each key's value is 1 in its own channel and
+ * 0 in all others, the output of the library's operation is that key's weight. A whole row of
+ * weights is computed for one block of keys at a time. This needs no N x N matrix, and no second
+ * implementation of any mechanism. */
 #include "cli/run/attention_map.h"
 
 #include <ctype.h>
@@ -18,7 +17,7 @@
 
 #include "cli/picture/heat_map.h"
 
-enum { KEYS = 32 }; /* at a time */
+enum { KEYS = 32 }; /* keys per block */
 
 /* ---- the request ---- */
 
@@ -89,17 +88,17 @@ int attention_query_choose(attention_query *q, const cli_session *s)
 /* ---- rows ---- */
 
 /* The operation for one mechanism, over the keys that the token sees. Softmax with biases needs one
- * more channel: 1 in the query, and in the key its bias divided by the scale. */
+ * additional channel: 1 in the query; in each key, its bias divided by the scale. */
 struct scan {
     fovea_plan *plan;
     uint32_t heads, d, keys;
-    uint32_t rows, row;  /* rows of the operation; which of them is the query's */
+    uint32_t rows, row;  /* number of rows of the operation; index of the query's row */
     float *q, *k;        /* (rows, heads * d), (keys, heads * d) */
     float *values, *out; /* (keys, heads * 2 KEYS), (rows, heads * 2 KEYS) */
 };
 
-/* Sets the values of the keys from `first` on to `value`: one channel for each key, in both halves
- * of every head, because in some mechanisms the halves see different weights. */
+/* Sets the values of the keys from `first` on to `value`. Each key has one channel in both halves
+ * of every head, because in some mechanisms the halves have different weights. */
 static void mark(struct scan *s, uint32_t first, float value)
 {
     for (uint32_t i = 0; i < KEYS && first + i < s->keys; i++)
@@ -135,7 +134,7 @@ static int plan_row(struct scan *s, const attention_map *m, const fovea_attentio
     return cli_check(fovea_attention_plan_create(&s->plan, m->query->device, &o));
 }
 
-/* Copies one row of `in` for the operation; if s->d > d, each head has a further channel for
+/* Copies one row of `in` for the operation. If s->d > d, each head gets an additional channel for
  * biases. */
 static void copy_row(float *out, const struct scan *s, const float *in, uint32_t d)
 {
@@ -177,7 +176,7 @@ static void free_scan(struct scan *s)
     free(s->out);
 }
 
-/* Computes the weight that mechanism `kind` gives each key. */
+/* Computes the weight of each key under mechanism `kind`. */
 static int attention_weights(double *weight, const attention_map *m,
                              const fovea_attention_options *kind, bool own, cli_progress *bar)
 {
@@ -232,7 +231,7 @@ static int add_row(attention_map *m, const fovea_attention_options *kind, bool o
         free(weight);
         return code;
     }
-    /* The model's own attention may be in the list already under another name: then the weights are
+    /* The list may already have the model's own attention under another name. The weights are then
      * equal. */
     for (size_t i = 0; own && i < m->rows; i++)
         if (memcmp(m->row[i].weight, weight, n * sizeof *weight) == 0) {
@@ -259,8 +258,8 @@ static int find_keys(attention_map *m)
     return CLI_OK;
 }
 
-/* Whether q and k determine the weights. Gates need other inputs, and foveated attention needs the
- * grid; without them the result would be a different attention. */
+/* Returns whether q and k determine the weights. Gates need other inputs, and foveated attention
+ * needs the grid, so their weights cannot be computed from q and k. */
 static bool computable(const char *attention)
 {
     return strncmp(attention, "sla-", 4) != 0 && strncmp(attention, "foveated", 8) != 0;
@@ -341,7 +340,8 @@ json_t *attention_map_describe(const attention_map *m)
 
 /* ---- the picture ---- */
 
-/* Draws a frame around the query's patch: white between black, visible on any background. */
+/* Draws a frame around the query's patch: white between black lines, which is visible on any
+ * background. */
 static void frame(const cli_image *on, const attention_map *m, const heat_panel *p)
 {
     static const double white[3] = {255, 255, 255}, black[3] = {0, 0, 0};
@@ -360,8 +360,9 @@ static void frame(const cli_image *on, const attention_map *m, const heat_panel 
     }
 }
 
-/* Draws the panel of one mechanism; `row` NULL: the picture alone. Colours show the root of the
- * weight on the panel's own scale, else a few large weights would hide all others. */
+/* Draws the panel of one mechanism; if `row` is NULL, draws only the picture. Colours show the
+ * square root of the weight on the panel's own scale, because otherwise a few large weights would
+ * hide all others. */
 static void draw_panel(const cli_image *on, const attention_map *m, const cli_image *picture,
                        const attention_row *row, const heat_panel *p)
 {

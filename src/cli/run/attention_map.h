@@ -1,5 +1,5 @@
-/* attention_map.h: which keys one token attends to, under several mechanisms, as numbers and as a
- * picture. */
+/* attention_map.h: computes which keys one token attends to, under several mechanisms, as numbers
+ * and as a picture. */
 #ifndef FOVEA_CLI_ATTENTION_MAP_H
 #define FOVEA_CLI_ATTENTION_MAP_H
 
@@ -11,12 +11,12 @@
 typedef struct attention_query {
     uint32_t x, y; /* a pixel of the picture in the size that the model sees */
     const char *path;
-    int block;            /* index among the blocks that offer q and k; negative: from the end */
-    const char *q, *k;    /* names of the model's outputs for that block */
-    fovea_device *device; /* to work on */
+    int block; /* index among the blocks that offer q and k; negative numbers count from the end */
+    const char *q, *k;    /* names of the model's outputs q and k of that block */
+    fovea_device *device; /* the device that computes the map */
 } attention_query;
 
-/* Inputs of the block's attention, for one frame. */
+/* The inputs of the block's attention, for one frame. */
 typedef struct attention_input {
     const fovea_plan *plan;
     size_t index; /* index of q among the plan's outputs */
@@ -28,9 +28,11 @@ typedef struct attention_input {
 typedef struct attention_row {
     const char *name;
     bool own;
-    double *weight;  /* of every key */
-    double entropy;  /* PSE: -sum x/s log(x/s) with s = sum x; negative weights count as 0 */
-    double negative; /* sum of the sizes of negative weights over that of all weights */
+    double *weight; /* the weight of every key */
+    /* positive sequence entropy: -sum x/s log(x/s) with s = sum x; negative weights count as 0 */
+    double entropy;
+    /* sum of |x| over negative weights, divided by the sum of |x| over all weights */
+    double negative;
 } attention_row;
 
 #define ATTENTION_ROWS 6
@@ -38,10 +40,10 @@ typedef struct attention_row {
 typedef struct attention_map {
     const attention_query *query;
     attention_input in;
-    fovea_attention_options own; /* the attention that the model itself has in that block */
+    fovea_attention_options own; /* the model's own attention in that block */
     uint32_t token;
-    /* of the model's own attention: (heads, rows of k); -INFINITY: the token does not see the
-     * key */
+    /* biases of the model's own attention: (heads, rows of k); -INFINITY if the token does not see
+     * the key */
     float *bias;
     uint32_t *key; /* indices of the rows of k that the token sees */
     uint32_t keys;
@@ -49,19 +51,20 @@ typedef struct attention_map {
     size_t rows;
 } attention_map;
 
-/* Joins "--attention-map X,Y OUT.png", a common way to write it, to one argument X,Y,OUT.png; else
- * getopt would take the file for an input. Does nothing if that file exists. The caller frees the
- * returned text, if any, once argv is no longer used. */
+/* Joins "--attention-map X,Y OUT.png", a common way to write it, to one argument X,Y,OUT.png.
+ * Otherwise getopt would treat the file as an input. Does nothing if that file exists. Returns a
+ * text or NULL; the caller frees it once argv is no longer used. */
 char *attention_query_join(int *argc, char **argv);
-/* X,Y,OUT.png; `block` may be NULL. */
+/* Parses X,Y,OUT.png and the block; `block` may be NULL. */
 int attention_query_parse(attention_query *out, const char *text, const char *block);
-/* Whether an output of a model is q or k of a block, which only attention maps need. */
+/* Returns whether an output of a model is q or k of a block. Only attention maps need these
+ * outputs. */
 bool attention_output(const char *name);
 /* Finds the block's outputs. */
 int attention_query_choose(attention_query *q, const cli_session *s);
 
-/* Computes the query's weights under each mechanism. Call attention_map_free also after a
- * failure. */
+/* Computes the query's weights under each mechanism. The caller must call attention_map_free, also
+ * after a failure. */
 int attention_map_make(attention_map *out, const attention_query *query, const attention_input *in);
 void attention_map_free(attention_map *m);
 /* Draws one panel per mechanism over `picture`, which has the size that the model sees. */

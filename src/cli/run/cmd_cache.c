@@ -1,8 +1,7 @@
 /* cmd_cache.c: `fovea cache`: manages wisdom, compiled kernels and packed weights on disk.
  *
  * An exported file is a line with the size of the wisdom, then the wisdom's text, then kernels up
- * to its end: fovea cache 1 <bytes of wisdom>\n | wisdom | kernels
- */
+ * to the end of the file: fovea cache 1 <bytes of wisdom>\n | wisdom | kernels */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@ typedef struct contents {
     size_t entries, unsound;
     uint64_t bytes;
     bool quiet;
-    json_t *list; /* NULL: text */
+    json_t *list; /* NULL to print text */
 } contents;
 
 /* ---- list, verify ---- */
@@ -48,7 +47,7 @@ static void print_facts(const char *path, const fovea_wisdom_info *info)
     putchar('\n');
 }
 
-/* The user's wisdom. */
+/* Shows the user's wisdom. */
 static int show_wisdom(json_t **out, bool *sound)
 {
     char path[4096];
@@ -75,14 +74,14 @@ static int show_wisdom(json_t **out, bool *sound)
     return CLI_OK;
 }
 
-/* The folder where packed weights are kept; "": they are not kept. */
+/* Returns the folder for packed weights, or "" if they are not cached. */
 static const char *weights_folder(void)
 {
     const char *folder = getenv("FOVEA_WEIGHTS_CACHE");
     return folder ? folder : "";
 }
 
-/* Counts packed weights. Their content is not checked here but when a model maps them. */
+/* Counts packed weights. Does not check their content; a model that maps them does. */
 static int show_weights(json_t **out)
 {
     const char *folder = weights_folder();
@@ -125,7 +124,7 @@ static int list(bool json, bool verify)
 
 /* ---- clear ---- */
 
-/* Removes the user's wisdom, but only if the file really holds wisdom. */
+/* Removes the user's wisdom file, but only if the file really contains wisdom. */
 static int clear_wisdom(bool *removed)
 {
     static const char magic[] = "fovea wisdom ";
@@ -233,7 +232,7 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     int first, what = LIST, code = cli_parse(&first, self, &common, NULL, argc, argv);
     if (code || !first)
         return code;
-    if (common.wisdom) /* not loaded here, so that errors in it can be reported */
+    if (common.wisdom) /* not loaded here, so that this command can report errors in it */
         setenv("FOVEA_WISDOM", strcmp(common.wisdom, "none") == 0 ? "" : common.wisdom, 1);
     while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
         what++;

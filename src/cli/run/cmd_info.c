@@ -11,7 +11,7 @@ struct devices {
     size_t n;
 };
 
-/* Finds all devices. The CPU is limited by --isa or FOVEA_ISA. */
+/* Finds all devices. --isa or FOVEA_ISA limits the CPU. */
 static int find_devices(struct devices *out, const cli_common *common)
 {
     cli_settings settings;
@@ -31,7 +31,7 @@ static int find_devices(struct devices *out, const cli_common *common)
     return CLI_OK;
 }
 
-/* Whether the device has instructions for products of 16 and 8 bits. */
+/* Describes the instructions that the device has for products of bfloat16 and int8. */
 static const char *products(const fovea_device_info *d)
 {
     return d->bf16 && d->int8 ? "products of bfloat16 and int8 by dedicated instructions"
@@ -93,7 +93,7 @@ static void show_attentions(void)
         "attention)");
 }
 
-/* All texts of one of the library's lists; empty unless `wanted`. */
+/* Returns all texts of one of the library's lists, or an empty array unless `wanted`. */
 static json_t *texts(const char *(*at)(size_t), bool wanted)
 {
     json_t *list = json_array();

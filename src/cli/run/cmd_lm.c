@@ -24,7 +24,7 @@ typedef struct lm {
     fovea_sequence_info info;
     uint32_t *id; /* the prompt, followed by the generated tokens */
     uint32_t prompt, count;
-    float *logits; /* of the last token; with -o, of all tokens of the prompt */
+    float *logits; /* logits of the last token, or with -o, of all tokens of the prompt */
     double prefill, decode;
 } lm;
 
@@ -116,7 +116,7 @@ static int read_options(lm *r, fovea_sequence_options *o)
 
 /* ---- running ---- */
 
-/* Logits of the token that was run last. */
+/* Returns the logits of the last token that was run. */
 static float *last_logits(const lm *r)
 {
     const size_t rows = r->output && r->count == r->prompt ? r->prompt : 1;
@@ -193,8 +193,8 @@ static double per_second(uint32_t tokens, double seconds)
     return tokens && seconds > 0 ? tokens / seconds : 0;
 }
 
-/* Tokens that were decoded. The first generated token comes from the prompt's logits and needs no
- * decoding. */
+/* Returns the number of decoded tokens. The first generated token needs no decoding, because the
+ * prompt's logits determine it. */
 static uint32_t decoded(const lm *r)
 {
     return r->count > r->prompt ? r->count - r->prompt - 1 : 0;

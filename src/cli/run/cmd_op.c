@@ -8,10 +8,10 @@
 struct result {
     op_rows out;
     float *state;  /* of causal operations: the saved states, one per batch */
-    size_t floats; /* of each */
+    size_t floats; /* floats of each state */
 };
 
-/* Reads all inputs beyond q, k and v that the library names, for a plan or for a state. */
+/* Reads all inputs other than q, k and v that the library names, for a plan or for a state. */
 static int read_inputs(op_case *c, const fovea_plan *plan, const fovea_state *state)
 {
     for (const char *name; (name = plan ? fovea_op_input(plan, c->n_inputs)
@@ -61,7 +61,7 @@ static int run_state(struct result *r, op_case *c, fovea_device *device)
     return code;
 }
 
-/* Keeps only the rows of the result that the tensor "rows" names; long cases have one. */
+/* Reduces the result to the rows that the tensor "rows" lists. Long cases have this tensor. */
 static int pick_rows(op_rows *out, op_case *c)
 {
     fovea_tensor t;
@@ -89,8 +89,8 @@ static int pick_rows(op_rows *out, op_case *c)
     return code;
 }
 
-/* Whether the case's result has a state S and Z. Softmax has a cache instead, and MALA's state has
- * means. */
+/* Returns whether the case's result has a state S and Z. Softmax has a cache instead, and MALA's
+ * state has means. */
 static bool has_state(const fovea_attention_options *o)
 {
     return o->causal && strcmp(o->attention, "softmax") != 0 && !strstr(o->attention, "mala");

@@ -1,4 +1,5 @@
-/* cmd_plan.c: `fovea plan`: prints time, memory and steps of a plan without running it. */
+/* cmd_plan.c: `fovea plan`: prints the estimated time, memory and steps of a plan without running
+ * it. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,10 +21,11 @@ static uint64_t activations(const fovea_plan_info *p)
 
 /* ---- steps ---- */
 
-/* A step's label in three parts: "stage 1 block ", "0", " fc1". */
+/* A step's label in three parts, such as "stage 1 block ", "0", " fc1". */
 struct label {
     const char *text, *rest;
-    /* lengths of the first two parts; 0: the step is in no block, and `rest` is the whole label */
+    /* lengths of the first two parts; 0 if the step is not in a block, and `rest` is the whole
+     * label */
     int block, number;
 };
 
@@ -41,7 +43,7 @@ static struct label parts_of(const fovea_step_info *step)
     return l;
 }
 
-/* Whether two steps are the same except for the number of their block. */
+/* Returns whether two steps are equal except for the number of their block. */
 static bool alike(const fovea_step_info *a, const fovea_step_info *b)
 {
     const struct label x = parts_of(a), y = parts_of(b);
@@ -50,7 +52,8 @@ static bool alike(const fovea_step_info *a, const fovea_step_info *b)
            strcmp(a->kernel, b->kernel) == 0 && strcmp(a->source, b->source) == 0;
 }
 
-/* The number of steps from `at` on that are in the same block; 1 if step `at` is in no block. */
+/* Returns the number of steps from `at` on that are in the same block, or 1 if step `at` is not in
+ * a block. */
 static size_t block_length(const fovea_step_info *step, size_t at, size_t n)
 {
     const struct label first = parts_of(&step[at]);
@@ -64,8 +67,8 @@ static size_t block_length(const fovea_step_info *step, size_t at, size_t n)
     return end - at;
 }
 
-/* How many times the block of `length` steps at `at` is repeated with equal steps, itself
- * included. */
+/* Returns how many consecutive blocks from step `at` on, of `length` steps each, have equal
+ * steps. */
 static size_t repeats(const fovea_step_info *step, size_t at, size_t n, size_t length)
 {
     size_t end = at + length;
@@ -88,7 +91,8 @@ static const char *products_of(const fovea_step_info *step)
     return step->products ? step->products : "";
 }
 
-/* Whether an earlier step with the same products has the same name, in another block. */
+/* Returns whether an earlier step has the same name, apart from its block, and the same type of
+ * products. */
 static bool named_before(const fovea_step_info *step, size_t at)
 {
     for (size_t i = 0; i < at; i++)
@@ -106,7 +110,8 @@ static uint32_t count_products(const fovea_step_info *step, size_t n, const char
     return count;
 }
 
-/* Prints how many products have each type, one line per type. Prints nothing if all are float32. */
+/* Prints the number of products of each type, one line per type. Prints nothing if all are
+ * float32. */
 static void show_products(const fovea_step_info *step, size_t n, fovea_compute compute)
 {
     const char *begin = "products";
@@ -136,13 +141,13 @@ static json_t *describe_products(const fovea_step_info *step, size_t n)
     return out;
 }
 
-/* Why the planner chose the step's kernel; "none": only the reference was available. */
+/* Returns why the planner chose the step's kernel; "none" if only the reference was available. */
 static const char *source_of(const fovea_step_info *step)
 {
     return step->reference ? "none" : step->source;
 }
 
-/* Equal blocks once. */
+/* Prints the steps, and each group of equal blocks once. */
 static void show_blocks(const fovea_step_info *step, size_t n)
 {
     printf("\n%-36s %5s  %-8s %-32s %-7s %8s %9s\n", "step", "times", "products", "kernel", "by",
@@ -206,7 +211,7 @@ static void show_memory(const fovea_plan_info *p, const fovea_device_info *devic
         printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
 }
 
-/* All steps of a plan, to be freed; *n gets their number. */
+/* Returns all steps of a plan, which the caller frees, and sets *n to their number. */
 static fovea_step_info *steps_of(const fovea_plan *plan, const fovea_plan_info *p, size_t *n)
 {
     fovea_step_info *step = cli_alloc(p->steps, sizeof *step);
@@ -224,8 +229,8 @@ static void show_device(const fovea_device_info *device, uint32_t threads)
            threads);
 }
 
-/* Prints types of products, work and time; `advice` follows an estimated time and says how to get a
- * better one. */
+/* Prints types of products, work and time. `advice` follows an estimated time; it says how to get a
+ * better estimate. */
 static void show_work(const fovea_plan *plan, const fovea_plan_info *p, const fovea_step_info *step,
                       size_t n, const char *advice)
 {
@@ -348,8 +353,8 @@ static void show_sequence_memory(const fovea_sequence_info *q)
         printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
 }
 
-/* Prints the plan that processes `rows` tokens at a time: the prefill plan, or for 1 the decode
- * plan. */
+/* Prints the plan that processes `rows` tokens at a time: the prefill plan, or the decode plan if
+ * `rows` is 1. */
 static void show_phase(const fovea_sequence *sequence, uint32_t rows, bool steps)
 {
     const fovea_plan *plan =

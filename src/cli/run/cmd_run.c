@@ -57,7 +57,7 @@ static int want_outputs(run_state *r)
     size_t all = 0;
     while (fovea_model_output(r->s.model, all))
         all++;
-    r->series = cli_alloc(all, sizeof *r->series); /* none is wanted yet */
+    r->series = cli_alloc(all, sizeof *r->series); /* none is requested yet */
     RUN_EACH(r, i, want)
         CLI_TRY(r->sink[i]->want(r, r->own[i]));
     return CLI_OK;
@@ -84,7 +84,7 @@ static int run_picture(run_state *r, const char *path)
     return code;
 }
 
-/* Runs tensor `input` (B, 3, H, W), already normalised, one picture at a time. */
+/* Runs tensor `input` (B, 3, H, W), which is already normalised, one picture at a time. */
 static int run_tensor(run_state *r, const char *path, cli_progress *bar)
 {
     fovea_tensors *file;
@@ -129,8 +129,7 @@ static int run_input(run_state *r, const char *path, cli_progress *bar)
     return cli_ends_with(path, ".safetensors") ? run_tensor(r, path, bar) : run_picture(r, path);
 }
 
-/* Reports an interruption by Ctrl-C. The pictures that were finished have been kept like any
- * others. */
+/* Reports an interruption by Ctrl-C. The results of finished pictures were kept. */
 static int end_interrupted(const run_state *r)
 {
     const int code = interrupt_code();
@@ -149,7 +148,7 @@ static int run_all(run_state *r)
     bar.unit = "pictures";
     for (size_t i = 0; i < in->paths && !code && !in->cut && !interrupt_code(); i++) {
         code = run_input(r, in->path[i], &bar);
-        /* Frames of a video that precede a broken one are kept. */
+        /* Frames of a video before a broken frame are kept. */
         if (code == CLI_INPUT && (in->cut || in->forgiving)) {
             in->skipped = code;
             code = CLI_OK;
@@ -161,7 +160,8 @@ static int run_all(run_state *r)
     const int rest = run_together(r);
     cli_progress_end(&bar);
     CLI_THEN(code, rest);
-    /* interrupted before the first picture: files for all pictures are not written */
+    /* files with results of all pictures are not written if the interrupt came before the first
+     * picture */
     const bool none = interrupt_code() && r->frames == 0;
     if (!none)
         RUN_EACH(r, i, finish)
@@ -192,11 +192,12 @@ static void release(run_state *r)
     free(r);
 }
 
-/* As fovea_yuv_matrix has them. */
+/* Indexed by fovea_yuv_matrix. */
 static const char *const yuv_names[] = {"601",  "601-full",  "709", "709-full",
                                         "2020", "2020-full", NULL};
 
-/* Whether pictures are run in parts. Each part is only normalised: it is cut to size before. */
+/* Determines whether pictures are run in parts. The program crops each part to size, so that the
+ * plan only normalises it. */
 static void split_pictures(run_state *r)
 {
     r->in.split = r->preprocess.split && r->s.info.masks > 0 && !r->s.settings.width;
@@ -212,15 +213,15 @@ static int read_inputs(run_state *r, int argc, char **argv)
     CLI_TRY(cli_number(&in->batch, "batch", in->batch_text, 1, CLI_BATCH));
     CLI_TRY(in->raw_text ? video_raw_parse(&in->raw, in->raw_text) : CLI_OK);
     CLI_TRY(cli_choose(&in->yuv, "yuv", in->yuv_text, yuv_names));
-    /* A broken picture stops the run with --strict, or if all results go into one file; else it is
-     * skipped. */
+    /* A broken picture stops the run with --strict, or if one file contains all results. Otherwise
+     * it is skipped. */
     in->forgiving = !run_writes_one(r) && !r->common.strict;
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&in->path, &in->paths, argv[i]));
     return CLI_OK;
 }
 
-/* Does all that precedes the first frame; `argv` has the positional arguments. */
+/* Prepares the run up to the first frame. `argv` has the positional arguments. */
 static int prepare(run_state *r, int argc, char **argv)
 {
     if (argc < 2)

@@ -1,5 +1,5 @@
 /* cmd_tune.c: `fovea tune`: measures which kernels and settings, or which types of products, are
- * fastest, and saves them as wisdom. */
+ * fastest, and saves the result as wisdom. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "cli/run/runner.h"
 #include "cli/run/tune_pictures.h"
 
-/* The models to tune without a MODEL. Together they cover the shapes of ViTs and of models with
- * several stages. */
+/* The models to tune if no MODEL is given. Together they cover the shapes of ViTs and of models
+ * with several stages. */
 static const struct {
     const char *model, *attentions, *sizes;
 } standard[] = {
@@ -21,16 +21,16 @@ static const struct {
 
 typedef struct tuning {
     cli_common common;
-    /* out: argument of -o; NULL: the file from which wisdom is read, whose folder is created */
+    /* out: argument of -o; NULL for the file that wisdom is read from, whose folder is created */
     const char *seconds, *out;
-    const char *file; /* that is either */
+    const char *file; /* the file of -o, or else the default */
     const char *accuracy;
     tune_pictures pictures;
     fovea_tune_options options;
     char journal[4096];
     cli_progress progress;
-    size_t saved; /* number of facts about this case that the file already has */
-    double end;   /* when the time of --time ends; 0: no limit */
+    size_t saved; /* number of facts about this case that the file already contains */
+    double end;   /* time at which --time is used up; 0 for no limit */
     size_t found;
 } tuning;
 
@@ -117,7 +117,7 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
     common.device = device;
     common.attention = attention;
     common.size = size;
-    common.rigor = "estimate"; /* plans that are created here must not tune by themselves */
+    common.rigor = "estimate"; /* plans that are created here must not tune themselves */
     CLI_TRY(cli_open(&s, &common, model));
     t->saved = 0;
     if (t->end > 0) {
@@ -172,7 +172,7 @@ static int tune_all(tuning *t, const char *model)
     return code;
 }
 
-/* Sets the file for wisdom and the journal in the same folder. */
+/* Determines the file for wisdom, and the journal in the same folder. */
 static int settle(tuning *t)
 {
     static const char *const rigors[] = {"measure", "exhaustive", NULL};
@@ -189,7 +189,7 @@ static int settle(tuning *t)
             return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; name a file with -o");
         t->file = usual;
     }
-    CLI_TRY(save(t)); /* finds out before the measurements whether the file can be written */
+    CLI_TRY(save(t)); /* checks before the measurements that the file can be written */
     snprintf(t->journal, sizeof t->journal, "%s.journal", t->file);
     t->options = (fovea_tune_options)FOVEA_TUNE_OPTIONS_INIT;
     t->options.rigor = rigor ? FOVEA_RIGOR_EXHAUSTIVE : FOVEA_RIGOR_MEASURE;
@@ -200,7 +200,7 @@ static int settle(tuning *t)
     return CLI_OK;
 }
 
-/* Takes the pictures from the positional arguments: `argv` begins with MODEL. */
+/* Reads the pictures from the positional arguments; `argv` begins with MODEL. */
 static int gather(tuning *t, int argc, char **argv)
 {
     tune_pictures *p = &t->pictures;

@@ -1,5 +1,5 @@
-/* lm_sampler.c: chooses the likeliest token, or a random one of the K likeliest by softmax(logits /
- * temperature). */
+/* lm_sampler.c: chooses the most likely token, or a random one of the K most likely tokens by
+ * softmax(logits / temperature). */
 #include "cli/run/lm_sampler.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ void lm_sampler_free(lm_sampler *s)
     free(s->candidates);
 }
 
-/* SplitMix64: in [0, 1). */
+/* Returns a random number in [0, 1), by SplitMix64. */
 static double uniform(uint64_t *state)
 {
     uint64_t x = *state += 0x9e3779b97f4a7c15u;
@@ -36,7 +36,7 @@ static double uniform(uint64_t *state)
     return (double)((x ^ x >> 31) >> 11) * 0x1p-53;
 }
 
-/* Treats NaN as the least likely. */
+/* Returns the logit, with NaN as the lowest value. */
 static float value_of(float logit)
 {
     return isnan(logit) ? -INFINITY : logit;

@@ -1,4 +1,4 @@
-/* op_case.c: reads a case of `fovea op` from its file into options and rows for the library. */
+/* op_case.c: converts a case of `fovea op` from its file to options and rows for the library. */
 #include "cli/run/op_case.h"
 
 #include <assert.h>
@@ -53,7 +53,7 @@ bool op_case_find(op_case *c, const char *name, fovea_tensor *out)
 
 int op_case_complete(const op_case *c)
 {
-    /* Results, and tensors from which other tensors of the file were made; no option uses them. */
+    /* Results, and tensors from which other tensors in the file were made. No option uses them. */
     static const char *const known[] = {"out", "out_rows",  "rows",      "state_out", "z_out",
                                         "x",   "power_eff", "scale_eff", "w_gq",      "w_gk"};
     fovea_tensor t;
@@ -211,7 +211,8 @@ static bool is(const op_case *c, const char *mechanism)
     return strncmp(own, mechanism, strlen(mechanism)) == 0;
 }
 
-/* The name in the files for the library's input `name`; *dim gets its channels per head. */
+/* Returns the name in the files for the library's input `name`, and sets *dim to its channels per
+ * head. */
 static const char *file_name(uint32_t *dim, const op_case *c, const char *name)
 {
     const bool per_channel = is(c, "gla");
@@ -226,7 +227,7 @@ static const char *file_name(uint32_t *dim, const op_case *c, const char *name)
         return "gk_gate";
     if (strcmp(name, "out_gate") == 0)
         return "g";
-    return name; /* beta, x */
+    return name; /* such as beta and x */
 }
 
 int op_case_input(op_case *c, const char *name)
@@ -289,7 +290,8 @@ static const float *keep(op_case *c, float *data)
     return c->constant[c->n_constants++] = data;
 }
 
-/* Reads a constant of `rows` x `cols`; if cols is 0, of `rows` elements in any shape. */
+/* Reads a constant of `rows` x `cols` elements. If cols is 0, it has `rows` elements in any
+ * shape. */
 static int constant(const float **out, op_case *c, const char *name, uint64_t rows, uint64_t cols,
                     bool needed)
 {
@@ -321,7 +323,7 @@ static int read_attention(op_case *c, const cli_settings *settings)
     return CLI_OK;
 }
 
-/* Checks that constants in the file equal those that are built into the library. */
+/* Checks that constants in the file equal those built into the library. */
 static int check_built_in(const op_case *c)
 {
     static const struct {
@@ -376,7 +378,7 @@ static int read_numbers(op_case *c)
     return CLI_OK;
 }
 
-/* Learned vectors, decays, rotation. */
+/* Reads learned vectors, decays and the rotation. */
 static int read_constants(op_case *c)
 {
     fovea_attention_options *o = &c->options;
@@ -405,7 +407,7 @@ static int read_constants(op_case *c)
 }
 
 /* If the file has x instead of gates, the library computes the gates. The files store the weights
- * for this as (in, H), the library needs them transposed. */
+ * of the gates as (in, H); the library needs the transposed weights. */
 static int read_gates(op_case *c)
 {
     static const char *const names[] = {"w_gq", "w_gk"};
@@ -429,7 +431,7 @@ static int read_gates(op_case *c)
     return CLI_OK;
 }
 
-/* Reads a convolution of v: "dwc" has filters shared by the heads, "lepe" a filter for every
+/* Reads a convolution of v: "dwc" has filters that the heads share, "lepe" has a filter for every
  * channel of every head. */
 static int read_local(op_case *c, const char *part, bool shared)
 {
@@ -453,8 +455,8 @@ static int read_local(op_case *c, const char *part, bool shared)
     return constant(&o->local_bias, c, biases[which], filters, 0, false);
 }
 
-/* Reads what follows the attention itself: "core", then names joined by plus signs, each at most
- * once. */
+/* Reads the operations after the attention itself: "core", then names joined by plus signs, each at
+ * most once. */
 static int read_parts(op_case *c)
 {
     fovea_attention_options *o = &c->options;

@@ -1,12 +1,11 @@
 /* people.c: see people.h.
  *
- * A file is a list of records as in COCO's results, or an object with "annotations" and perhaps
+ * A file is a list of records as in COCO's results, or an object with "annotations" and optionally
  * "images" and "categories", as in COCO's annotations.
  *
- * A record belongs to the picture that its "file_name" names, or that its image in "images" names.
- * A record with neither belongs to the picture whose name is the number "image_id", as in COCO; if
- * no picture has such a name, "image_id" is the picture's number in the run.
- */
+ * The picture of a record is given by its "file_name", or by the name of its image in "images".
+ * Without both, the record belongs to the picture whose name is the number "image_id", as in COCO.
+ * If no picture has such a name, "image_id" is the picture's number in the run. */
 #include "cli/run/people.h"
 
 #include <ctype.h>
@@ -34,7 +33,7 @@ static int parse_box(fovea_box *out, const char *text)
     return CLI_OK;
 }
 
-/* The list of records. */
+/* Returns the list of records. */
 static json_t *records(const people *p)
 {
     return json_is_array(p->root) ? p->root : json_object_get(p->root, "annotations");
@@ -96,7 +95,7 @@ int people_open(people *p)
 
 /* ---- the picture of a record ---- */
 
-/* The object with this id in a list of the file; NULL: not found. */
+/* Returns the object with this id in a list of the file, or NULL if there is none. */
 static const json_t *listed(const people *p, const char *list, const json_t *id)
 {
     char one[FV_JSON_ID], other[FV_JSON_ID];
@@ -111,14 +110,14 @@ static const json_t *listed(const people *p, const char *list, const json_t *id)
     return NULL;
 }
 
-/* Whether the names agree; "a/b.jpg" may also be called b.jpg. */
+/* Returns whether the names agree; a file "a/b.jpg" also has the name b.jpg. */
 static bool same_picture(const char *file, const char *name)
 {
     return strcmp(file, name) == 0 || strcmp(cli_file_name(file), cli_file_name(name)) == 0;
 }
 
-/* Whether the name up to its last dot is a number with this value. *numbered is set if it is any
- * number. */
+/* Returns whether the name up to its last dot is a number with the value `id`. Sets *numbered if
+ * the name is any number. */
 static bool is_numbered(const char *name, const char *id, bool *numbered)
 {
     const char *stem = cli_file_name(name);
@@ -142,14 +141,14 @@ static bool is_of(const people *p, const json_t *record, const char *name, size_
     if (file)
         return same_picture(file, name);
     if (!text)
-        return true; /* of the only picture */
+        return true; /* a record without an image belongs to the only picture */
     if (is_numbered(name, text, &numbered) || numbered)
         return is_numbered(name, text, &numbered);
     snprintf(number, sizeof number, "%zu", picture);
     return strcmp(text, number) == 0;
 }
 
-/* Whether a record is about a person; one without a category is. */
+/* Returns whether a record is about a person. A record without a category is. */
 static bool is_person(const people *p, const json_t *record)
 {
     char buffer[FV_JSON_ID];

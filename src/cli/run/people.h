@@ -1,5 +1,5 @@
-/* people.h: the boxes of people in each picture, from --box or from a file such as --boxes
- * writes. */
+/* people.h: the boxes of people in each picture, from --box or from a file in the format of
+ * --boxes. */
 #ifndef FOVEA_CLI_PEOPLE_H
 #define FOVEA_CLI_PEOPLE_H
 
@@ -9,21 +9,22 @@
 
 typedef struct people_box {
     fovea_box box;
-    double score; /* from the detector that found it; NAN: unknown */
+    double score; /* score of the detector; NAN if unknown */
 } people_box;
 
 typedef struct people {
-    cli_texts given;  /* X,Y,W,H of --box */
-    const char *path; /* of --people, or NULL */
-    /* argument of --person: name or number of the category; NULL: "person", else 1 */
+    cli_texts given;  /* arguments of --box: X,Y,W,H */
+    const char *path; /* argument of --people, or NULL */
+    /* argument of --person: name or number of the category; NULL for "person", or 1 without
+     * names */
     const char *category;
-    double least;    /* boxes of the file with a smaller score are left out */
-    json_t *root;    /* the file */
-    people_box *box; /* of the current picture */
+    double least;    /* boxes in the file with a smaller score are left out */
+    json_t *root;    /* the parsed file */
+    people_box *box; /* boxes of the current picture */
     size_t n;
 } people;
 
-/* Whether boxes are asked for. */
+/* Returns whether boxes were requested. */
 static inline bool people_given(const people *p)
 {
     return p->path || p->given.n > 0;
@@ -31,8 +32,8 @@ static inline bool people_given(const people *p)
 
 /* Parses --box, and reads and checks the file. */
 int people_open(people *p);
-/* Finds the boxes in picture number `picture` of this run, called `name`: first those of --box,
- * then those of the file. */
+/* Finds the boxes in picture number `picture` of this run, whose name is `name`: first the boxes of
+ * --box, then those of the file. */
 void people_in(people *p, const char *name, size_t picture);
 void people_free(people *p);
 

@@ -1,14 +1,14 @@
-/* run_attention.c: what a patch attends to, as a picture (attention_map.h). */
+/* run_attention.c: draws what a patch attends to as a picture (attention_map.h). */
 #include <stdlib.h>
 
 #include "cli/run/attention_map.h"
 #include "cli/run/run_sink.h"
 
 typedef struct attention {
-    /* arguments of --attention-map and --attention-block; NULL: not given */
+    /* arguments of --attention-map and --attention-block; NULL if not given */
     const char *text, *block;
-    attention_query query; /* path NULL: none */
-    attention_map map;     /* of the current frame */
+    attention_query query; /* path is NULL if no map is requested */
+    attention_map map;     /* map of the current frame */
 } attention;
 
 static size_t options(cli_option *out, run_state *r, void *own)

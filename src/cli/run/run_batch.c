@@ -1,5 +1,4 @@
-/* run_batch.c: frames that run together: their plan, the queue in which they wait, and their
- * outputs. */
+/* run_batch.c: runs frames together: makes their plan, queues them, and stores their outputs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +21,8 @@ static void free_outputs(run_state *r)
     r->every = NULL;
 }
 
-/* Updates the shapes of outputs for a new plan. Outputs that are collected in one file must keep
- * their sizes. */
+/* Updates the shapes of outputs for a new plan. Fails if the size of an output changes that is
+ * collected in one file. */
 static int read_shapes(run_state *r)
 {
     const bool frames = r->frames > 0;
@@ -58,7 +57,7 @@ static void reserve(run_state *r)
 
 /* ---- the plan ---- */
 
-/* Creates a plan for frames of this format and size. The old plan is freed after that, so that the
+/* Creates a plan for frames of this format and size. It frees the old plan afterwards, so that the
  * model keeps its packed weights. */
 int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, uint32_t width,
                  uint32_t height)
@@ -92,7 +91,7 @@ int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, 
     r->info.struct_size = sizeof r->info;
     fovea_plan_query(plan, &r->info);
     cli_tell_untrained(&r->info);
-    if (!r->common.json) /* results say it themselves */
+    if (!r->common.json) /* JSON results contain the same facts */
         cli_tell_products(&r->info);
     if (options.preprocess && !r->in.told)
         cli_tell_preprocess(r->in.rule.struct_size ? &r->in.rule : &r->preprocess, &r->s.info);
@@ -137,15 +136,15 @@ int run_add_frame(run_state *r, const char *name, const fovea_frame *frame, size
     r->in.waiting[f].at = r->now.at;
     r->in.waiting[f].name = cli_text("%s", name);
     r->in.pixels[f] = *frame;
-    /* the last frame of a batch runs now, so its pixels need not be copied */
+    /* the last frame of a batch runs immediately, so its pixels need not be copied */
     if (r->in.n_waiting == r->in.batch)
         return run_together(r);
     keep_pixels(&r->in.waiting[f], &r->in.pixels[f], bytes);
     return CLI_OK;
 }
 
-/* Shows the results of the frames one after the other. If one fails, the other frames of its input
- * are skipped. The failure is returned only if that input, `reading`, is still being read. */
+/* Shows the results of the frames one after the other. If a frame fails, the other frames of its
+ * input are skipped. Returns the failure only if that input, `reading`, is still being read. */
 static int show(run_state *r, uint32_t count, double seconds, const char *reading)
 {
     const char *failed = NULL;

@@ -1,23 +1,23 @@
-/* run_boxes.c: boxes of a detector: computed from the outputs of a frame, kept for the file of -o,
- * and written in COCO's format, in pixels of the photograph. */
+/* run_boxes.c: computes a detector's boxes from the outputs of a frame, keeps them for the file of
+ * -o, and writes them in COCO's format, in pixels of the photograph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/run/run_sink.h"
 
-/* A box, and which of all frames it is in. */
+/* A box, and the number of its frame among all frames. */
 typedef struct kept_box {
     fovea_detection box;
     size_t frame;
 } kept_box;
 
 typedef struct boxes {
-    const char *path; /* of --boxes; or NULL */
+    const char *path; /* argument of --boxes, or NULL */
     bool wanted;
-    fovea_detection *found; /* of the current frame */
+    fovea_detection *found; /* boxes of the current frame */
     size_t count;
-    kept_box *all; /* of all frames, for the file of -o */
+    kept_box *all; /* boxes of all frames, for the file of -o */
     size_t kept;
     json_t *coco;
 } boxes;
@@ -66,7 +66,7 @@ static int want(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* Scales a box to pixels of the picture as it was run, which the file of -o uses. */
+/* Returns the box in pixels of the picture as it was run; the file of -o uses these pixels. */
 static fovea_detection in_run_pixels(const fovea_detection *d, const fovea_plan_info *i)
 {
     fovea_detection out = *d;
@@ -77,7 +77,7 @@ static fovea_detection in_run_pixels(const fovea_detection *d, const fovea_plan_
     return out;
 }
 
-/* A box in COCO's format, without the picture. */
+/* Returns a box in COCO's format, without the picture. */
 static json_t *record(const run_state *r, const fovea_detection *d)
 {
     double b[4];
@@ -118,7 +118,7 @@ static bool shows(const run_state *r, const void *own)
     return ((const boxes *)own)->wanted;
 }
 
-/* Prints upper left corner, width and height, in pixels of the photograph. */
+/* Prints the upper left corner, width and height of each box, in pixels of the photograph. */
 static void print(const run_state *r, const void *own)
 {
     const boxes *found = own;
@@ -155,7 +155,7 @@ static void draw(const draw_pen *p, const run_state *r, const void *own, const c
 {
     const boxes *found = own;
     size_t drawn = 0;
-    for (size_t i = found->count; i-- > 0;) { /* the best on top */
+    for (size_t i = found->count; i-- > 0;) { /* in reverse order, so that the best box is on top */
         const fovea_detection *d = &found->found[i];
         double b[4];
         uint8_t rgb[3];
@@ -174,7 +174,8 @@ static size_t tensors(fovea_tensor *out, const run_state *r, const void *own)
 {
     static const struct {
         const char *name;
-        size_t columns, first; /* columns of the tensor, and which member of a box comes first */
+        /* columns of the tensor; index of the member of a box for the first column */
+        size_t columns, first;
     } parts[RUN_TENSORS] = {{"detections.boxes", 4, 0},
                             {"detections.scores", 1, 4},
                             {"detections.labels", 1, 5},

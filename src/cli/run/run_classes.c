@@ -1,4 +1,4 @@
-/* run_classes.c: the classes of a picture, by the scores of the model's head. */
+/* run_classes.c: computes the classes of a picture from the scores of the model's head. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,10 +6,10 @@
 
 typedef struct classes {
     uint32_t n;
-    run_score *score; /* of the current picture; NULL: the model has no classes */
+    run_score *score; /* scores of the current picture; NULL if the model has no classes */
 } classes;
 
-/* As fovea_scores has them. */
+/* Indexed by fovea_scores. */
 static const char *const score_kinds[] = {"softmax", "sigmoid", "values"};
 
 static run_score *rank(const run_state *r, const run_series *logits)
@@ -31,7 +31,8 @@ static int take(run_state *r, void *own)
 {
     classes *c = own;
     const run_series *logits = run_find(r, "logits");
-    if (!logits || logits->info.kind != FOVEA_OUTPUT_LOGITS) /* of queries */
+    /* a detector's logits belong to queries */
+    if (!logits || logits->info.kind != FOVEA_OUTPUT_LOGITS)
         return CLI_OK;
     free(c->score);
     c->n = (uint32_t)logits->columns;

@@ -1,5 +1,5 @@
-/* run_coco.c: records in COCO's format: the picture of a record, and the file with the records of
- * all frames. */
+/* run_coco.c: writes records in COCO's format: the picture of a record, and the file with the
+ * records of all frames. */
 #include "cli/run/runner.h"
 
 void run_coco_picture(json_t *record, const run_state *r)

@@ -1,4 +1,4 @@
-/* run_depth.c: depth as a picture, in 16 bits or in colours, and its range. */
+/* run_depth.c: writes depth as a picture, in 16 bits or in colours, and prints its range. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 #include "cli/run/run_sink.h"
 
 typedef struct depth {
-    const char *path, *colours; /* arguments of --depth and --colormap; NULL: not given */
-    const colour_map *map;      /* NULL: 16 bits, without colours */
+    const char *path, *colours; /* arguments of --depth and --colormap; NULL if not given */
+    const colour_map *map;      /* NULL for 16 bits without colours */
     bool wanted;
-    float *of_pixel; /* of the current frame */
+    float *of_pixel; /* depth of each pixel of the current frame */
     double least, median, greatest;
 } depth;
 
@@ -80,7 +80,7 @@ static void measure(const run_state *r, depth *d)
     free(sorted);
 }
 
-/* The colour of a pixel; false: it has no depth. */
+/* Sets the colour of a pixel. Returns false if the pixel has no depth. */
 static bool colour(uint8_t rgb[3], const depth *d, size_t pixel, const colour_map *map)
 {
     double at[3];
@@ -103,7 +103,7 @@ static int write_colours(const run_state *r, const depth *d, const char *name)
     return code;
 }
 
-/* Of metric models millimetres. */
+/* Writes the 16-bit picture; for metric models in millimetres. */
 static int write_steps(const run_state *r, const char *name)
 {
     uint16_t *steps = cli_alloc(run_pixels(r), sizeof *steps);

@@ -1,5 +1,6 @@
-/* run_features.c: features of patches: those of all frames in one file, and pictures of them. Each
- * picture has a colour basis of its own, or all share the one of --pca-basis. */
+/* run_features.c: writes features of patches: those of all frames to one file, and pictures of
+ * them. Each picture has its own colour basis, unless all pictures share the basis of
+ * --pca-basis. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,10 @@
 #include "cli/run/run_sink.h"
 
 typedef struct features {
-    /* arguments of --features, --pca and --pca-basis; NULL: not given */
+    /* arguments of --features, --pca and --pca-basis; NULL if not given */
     const char *path, *pca, *basis_path;
-    run_series *dense; /* the last token features */
-    cli_basis basis;   /* no columns: not known yet */
+    run_series *dense; /* the final token features */
+    cli_basis basis;   /* has no columns until it is known */
 } features;
 
 static size_t options(cli_option *out, run_state *r, void *own)
@@ -62,7 +63,7 @@ static cli_word stage_name(uint32_t i)
     return name;
 }
 
-/* Requests the last hidden state or the last stage; for --features all stages. */
+/* Requests the last hidden state or the last stage; for --features, requests all stages. */
 static int want(run_state *r, void *own)
 {
     features *f = own;
@@ -82,8 +83,8 @@ static int want(run_state *r, void *own)
 
 /* ---- pictures ---- */
 
-/* Makes a basis from the first picture's features and writes it. It is read back, so that this
- * picture gets the same rounded basis as those of later runs. */
+/* Makes a basis from the features of the first picture and writes it to the file. The basis is then
+ * read from the file, so that this picture and those of later runs use the same rounded basis. */
 static int make_basis(features *f)
 {
     const run_series *s = f->dense;
@@ -126,7 +127,7 @@ static int take(run_state *r, void *own)
 
 /* ---- the file ---- */
 
-/* The features of the patches in all frames, (B, h, w, C); the caller frees data. */
+/* Returns the features of the patches in all frames, (B, h, w, C). The caller frees the data. */
 static fovea_tensor grids(const run_state *r, const run_series *s, const char *name)
 {
     const fovea_output_info *i = &s->info;
@@ -145,7 +146,7 @@ static int finish(run_state *r, void *own)
     const features *f = own;
     if (!f->path)
         return CLI_OK;
-    const bool npy = cli_ends_with(f->path, ".npy"); /* which holds one */
+    const bool npy = cli_ends_with(f->path, ".npy"); /* a .npy file contains one array */
     fovea_tensor *tensor = cli_alloc(r->n + 1, sizeof *tensor);
     const char *(*metadata)[2] = cli_alloc(r->n + 3, sizeof *metadata);
     char **text = cli_alloc(2 * (r->n + 1), sizeof *text);

@@ -1,5 +1,4 @@
-/* run_frame.c: the outputs of the current frame, its pictures, and the names of the files for
- * it. */
+/* run_frame.c: the outputs of the current frame, its pictures, and the names of its files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

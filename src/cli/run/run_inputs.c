@@ -1,4 +1,4 @@
-/* run_inputs.c: the inputs of `fovea run`: files, and pictures in folders. */
+/* run_inputs.c: finds the inputs of `fovea run`: files, and pictures in folders. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,8 @@ int run_gather(char ***path, size_t *count, const char *input)
     return n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no picture", input);
 }
 
-/* Named pipes count as Y4M by the ending of their name, as reading them would lose data. */
+/* A named pipe is a Y4M if its name ends with .y4m, because reading from the pipe would lose
+ * data. */
 bool run_is_y4m(const char *path)
 {
     return cli_ends_with(path, ".y4m") || (!cli_is_stdin(path) && cli_is_y4m(path));

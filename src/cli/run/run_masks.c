@@ -1,5 +1,5 @@
-/* run_masks.c: masks of a segmenter: a picture of mask numbers, or records in COCO's format, with
- * pixels as run lengths. */
+/* run_masks.c: writes masks of a segmenter: a picture of mask numbers, or records in COCO's format,
+ * with pixels as run lengths. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 
 #include "cli/run/run_sink.h"
 
-enum { MASKS = 255 }; /* most masks that a picture of numbers with one byte per pixel can hold */
+enum { MASKS = 255 }; /* largest number of masks in a picture with one byte per pixel */
 
 typedef struct masks {
-    const char *path, *rule; /* arguments of --masks and --mask-rule; NULL: not given */
+    const char *path, *rule; /* arguments of --masks and --mask-rule; NULL if not given */
     bool wanted;
     fovea_mask_options options;
-    fovea_mask *found; /* of the current frame */
+    fovea_mask *found; /* masks of the current frame */
     size_t count;
     uint16_t *map; /* one per pixel of the frame: 1 + the index of its mask, or 0 */
     json_t *coco;
@@ -81,13 +81,13 @@ static int want(run_state *r, void *own)
 typedef struct packed_runs {
     char *text;
     size_t used;
-    /* the last two runs: a run is stored as its difference from the run two before it */
+    /* lengths of the last two runs; a run is stored as the difference from the run two before it */
     long before[2];
     size_t runs;
 } packed_runs;
 
-/* Appends a length in letters of six bits: five of the number, from the lowest on, and a sixth that
- * says whether more letters follow. */
+/* Appends a length as letters of six bits each. Five bits are digits of the number, the lowest
+ * first. The sixth says whether more letters follow. */
 static void add_run(packed_runs *p, long length)
 {
     long x = p->runs > 2 ? length - p->before[p->runs % 2] : length;
@@ -102,7 +102,8 @@ static void add_run(packed_runs *p, long length)
     p->before[p->runs++ % 2] = length;
 }
 
-/* Run lengths of a mask, column by column; the first run is of pixels outside of it. */
+/* Returns the run lengths of a mask, column by column. The first run is of pixels outside the
+ * mask. */
 static json_t *run_lengths(const uint8_t *inside, uint32_t width, uint32_t height)
 {
     packed_runs p = {0};
@@ -124,7 +125,7 @@ static json_t *run_lengths(const uint8_t *inside, uint32_t width, uint32_t heigh
 
 /* ---- records ---- */
 
-/* A mask in COCO's format, without its pixels and the picture. */
+/* Returns a mask in COCO's format, without its pixels and the picture. */
 static json_t *record(const fovea_mask *m)
 {
     return json_pack("{s:[f, f, f, f], s:f, s:i, s:I}", "bbox", (double)m->x1, (double)m->y1,
@@ -132,7 +133,7 @@ static json_t *record(const fovea_mask *m)
                      (double)m->score, "category_id", (int)m->label, "area", (json_int_t)m->area);
 }
 
-/* The pixels of a mask; for instances including those that another mask covers. */
+/* Finds the pixels of a mask. For instances, these include pixels that another mask covers. */
 static int pixels_inside(uint8_t *inside, const run_state *r, const masks *m, size_t i)
 {
     if (m->options.rule == FOVEA_MASKS_INSTANCE)
@@ -198,7 +199,8 @@ static bool shows(const run_state *r, const void *own)
     return ((const masks *)own)->wanted;
 }
 
-/* Prints the box around each mask, as boxes are printed, and the mask's share of the photograph. */
+/* Prints the box around each mask, in the format of boxes, and the mask's share of the
+ * photograph. */
 static void print(const run_state *r, const void *own)
 {
     const masks *found = own;
@@ -234,7 +236,7 @@ static void describe(json_t *root, const run_state *r, const void *own)
     json_object_set_new(root, "masks", list);
 }
 
-/* Whether another mask, or a pixel without one, is within the width of a line. */
+/* Returns whether another mask, or a pixel without a mask, is at most the width of a line away. */
 static bool at_the_border(const run_state *r, const uint16_t *map, const draw_pen *p, uint32_t x,
                           uint32_t y)
 {
@@ -248,7 +250,7 @@ static bool at_the_border(const run_state *r, const uint16_t *map, const draw_pe
     return false;
 }
 
-/* The pixel of a mask that is nearest to the mask's centre of mass. */
+/* Finds the pixel of a mask that is nearest to the mask's centre of mass. */
 static void middle(double at[2], const run_state *r, const uint16_t *map, size_t i)
 {
     double sum[2] = {0}, n = 0, best = INFINITY;
@@ -289,7 +291,7 @@ static void draw(const draw_pen *p, const run_state *r, const void *own, const c
         double at[2] = {(double)m->x1, (double)m->y1};
         middle(at, r, found->map, i);
         colour_of_instance(rgb, i);
-        const double half = 0.5 * 6 * p->dot * 12; /* of a usual label */
+        const double half = 0.5 * 6 * p->dot * 12; /* half the width of a usual label */
         run_write_label(p, r, at[0] - half, at[1] + 5.5 * p->dot, rgb, m->label, m->score);
     }
 }

@@ -1,5 +1,5 @@
 /* run_names.c: checks, before any work, that the output files of `fovea run` can be written, and
- * that none of them is also an input or another output. */
+ * that no output is also an input or another output. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 /* ---- what is read and written ---- */
 
 struct files {
-    json_t *read;    /* {which file: its path} */
-    json_t *written; /* {absolute path: the option or input that the file belongs to} */
+    json_t *read;    /* maps the identity of a file that is read to its path */
+    json_t *written; /* maps an absolute path to the option or input that the file belongs to */
 };
 
-/* The file that a path leads to, as an absolute path without links, to be freed. NULL: no such
- * file. */
+/* Returns the absolute path, without links, of the file that a path leads to; the caller frees it.
+ * Returns NULL if there is no such file. */
 static char *identity(const char *path)
 {
     struct stat st;
@@ -43,7 +43,7 @@ static int check_read(const struct files *f, const char *path, const char *optio
                  : CLI_OK;
 }
 
-/* Records the output `name` in `folder`, an absolute path. */
+/* Records the output `name` in `folder`, which is an absolute path. */
 static int add_written(struct files *f, const char *folder, const char *name, const char *origin)
 {
     char *path = cli_text("%s/%s", folder, cli_file_name(name));
@@ -60,7 +60,8 @@ static int add_written(struct files *f, const char *folder, const char *name, co
     return code;
 }
 
-/* Number of pictures in an input; errors in the file are reported later, when it is run. */
+/* Returns the number of pictures in an input. Errors in the file are reported later, when it is
+ * run. */
 static uint64_t pictures_in(const char *path)
 {
     fovea_tensors *file;
@@ -81,7 +82,7 @@ static int one_file(struct files *f, const char *option, const char *path, const
     return add_written(f, folder, path, option);
 }
 
-/* A picture per input. */
+/* Records one output picture per input. */
 static int many_files(struct files *f, run_state *r, const char *option, const char *path,
                       const char *folder)
 {
@@ -109,7 +110,7 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
     return code;
 }
 
-/* Refuses to write pictures into a folder of inputs, where the next run would read them. */
+/* Refuses to write pictures to a folder of inputs, where the next run would read them. */
 static int check_folders(const char *option, const char *path, const char *folder,
                          char *const *input, int inputs)
 {
@@ -136,7 +137,7 @@ static int check_file(struct files *f, run_state *r, const run_file *file, char 
     return code;
 }
 
-/* An existing aid is read. */
+/* Returns whether the file is an aid that exists, which is then read. */
 static bool is_read(const run_file *file)
 {
     return file->aid && access(file->path, F_OK) == 0;
@@ -146,7 +147,7 @@ int run_check_outputs(run_state *r, const char *model, char *const *input, int i
 {
     run_file file[RUN_SINKS * RUN_FILES];
     size_t n = 0;
-    /* The files of a model folder with their usual names. */
+    /* The files that a model folder usually contains. */
     char *inside[] = {cli_text("%s/model.safetensors", model),
                       cli_text("%s/segmentation.safetensors", model)};
     struct files f = {json_object(), json_object()};

@@ -1,4 +1,4 @@
-/* run_outputs.c: the model's outputs as tensors in the file of -o. */
+/* run_outputs.c: writes the model's outputs as tensors to the file of -o. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +36,8 @@ static int check(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* Outputs that -o writes also without --hidden, and their names in the file, which are those of the
- * golden files. All other outputs are intermediate features. */
+/* Outputs that -o writes also without --hidden, and their names in the file, which equal those in
+ * the golden files. All other outputs are intermediate features. */
 static const struct {
     const char *name, *in_file;
 } results[] = {
@@ -67,8 +67,8 @@ static const char *result_name(const run_state *r, const char *name)
 
 /* ---- what is wanted ---- */
 
-/* Requests the first output always; and the embeddings, if no file is written and the results are
- * printed as text. */
+/* Requests the first output. Also requests the embeddings, if no file is written and the results
+ * are printed as text. */
 static int want(run_state *r, void *own)
 {
     const outputs *o = own;
@@ -86,8 +86,8 @@ static int want(run_state *r, void *own)
 
 /* ---- tensors ---- */
 
-/* A transposed copy of each of `frames` matrices, from (rows, columns) to (columns, rows); the
- * caller frees it. */
+/* Returns a transposed copy of each of `frames` matrices, from (rows, columns) to (columns, rows).
+ * The caller frees it. */
 static float *transposed(const float *data, size_t frames, size_t rows, size_t columns)
 {
     float *out = cli_alloc(frames * rows * columns, sizeof *out);
@@ -98,8 +98,9 @@ static float *transposed(const float *data, size_t frames, size_t rows, size_t c
     return out;
 }
 
-/* An output of all frames, in the shape that the model's original code gives it. Other sinks read
- * the series too, so it is not changed: *copy is what the caller frees, or NULL. */
+/* Returns an output of all frames, in the shape of the model's original code. Does not change the
+ * series, because other sinks read it. Sets *copy to the memory that the caller frees, or to
+ * NULL. */
 static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const char *name,
                                  float **copy)
 {

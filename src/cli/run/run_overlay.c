@@ -3,7 +3,7 @@
 
 #include "cli/run/run_sink.h"
 
-/* "cat 0.93", without characters that have no letter in the font. */
+/* Returns a label such as "cat 0.93", without characters that the font lacks. */
 static char *caption(const run_state *r, uint32_t label, float score)
 {
     const char *name = fovea_model_label(r->s.model, label);

@@ -1,11 +1,11 @@
-/* run_parts.c: a picture that the model's image processor splits into overlapping parts. All parts
- * are run, and their masks together determine the classes of pixels. */
+/* run_parts.c: runs a picture that the model's image processor splits into overlapping parts. It
+ * runs all parts, and computes the classes of pixels from the masks of all parts together. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/run/runner.h"
 
-/* Runs the parts from `first` on; outputs are kept until all parts have run. */
+/* Runs the parts from `first` on. `kept` collects the outputs until all parts have run. */
 static int run_some(run_state *r, fovea_output *kept, const fovea_frame *frame, size_t first,
                     size_t count, double *seconds)
 {

@@ -1,5 +1,5 @@
-/* run_people.c: the people of a picture, run one after the other or in batches: the pose model sees
- * each in a crop around the person's box. */
+/* run_people.c: runs the people of a picture, one after the other or in batches. The pose model
+ * sees each person in a crop around the person's box. */
 #include <stdlib.h>
 
 #include "cli/common/interrupt.h"

@@ -1,4 +1,4 @@
-/* run_points.c: key points: found in the heat maps of a frame, and written in COCO's format, one
+/* run_points.c: finds key points in the heat maps of a frame, and writes them in COCO's format, one
  * record per person. */
 #include <math.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include "cli/run/run_sink.h"
 
 typedef struct points {
-    const char *path; /* of --pose; or NULL */
+    const char *path; /* argument of --pose, or NULL */
     bool wanted;
-    fovea_keypoint *found; /* of the current picture: `count` points for each person */
+    fovea_keypoint *found; /* key points of the current picture: `count` points for each person */
     people_box *box;       /* theirs */
     size_t people, capacity, count;
     json_t *coco;
@@ -202,13 +202,13 @@ static void describe(json_t *root, const run_state *r, const void *own)
         json_object_set_new(root, "keypoints", points_of(r, p, 0));
 }
 
-/* Pairs of COCO's 17 points to connect by lines: legs and hips, trunk, arms, head. */
+/* Pairs of COCO's 17 points to connect with lines: legs and hips, trunk, arms, head. */
 static const uint8_t bones[][2] = {{15, 13}, {13, 11}, {16, 14}, {14, 12}, {11, 12}, {5, 11},
                                    {6, 12},  {5, 6},   {5, 7},   {7, 9},   {6, 8},   {8, 10},
                                    {1, 2},   {0, 1},   {0, 2},   {1, 3},   {2, 4}};
 enum { PEOPLE = 17 };
 
-/* Draws one person; returns how many points were drawn. */
+/* Draws one person, and returns the number of points drawn. */
 static size_t draw_pose(const draw_pen *p, const run_state *r, const fovea_keypoint *found,
                         size_t count)
 {

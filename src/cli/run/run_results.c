@@ -28,7 +28,7 @@ int run_keep(run_state *r)
 
 int run_results(run_state *r, double seconds)
 {
-    /* then outputs were kept earlier, crop by crop or part by part */
+    /* outputs were kept earlier, crop by crop or part by part */
     const bool kept = r->now.parts || people_given(&r->in.people);
     json_array_clear(r->now.written);
     RUN_EACH(r, i, take)

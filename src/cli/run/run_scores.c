@@ -1,4 +1,4 @@
-/* run_scores.c: classes sorted by their scores. */
+/* run_scores.c: sorts and lists classes by their scores. */
 #include "cli/run/run_scores.h"
 
 #include <stdio.h>

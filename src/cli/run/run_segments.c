@@ -1,6 +1,6 @@
-/* run_segments.c: the classes of pixels, from segmentation logits or from masks and their classes.
- * Output is each class's share of the picture, and pictures: of class indices, and in colours over
- * the photograph. */
+/* run_segments.c: computes the classes of pixels, from segmentation logits or from masks and their
+ * classes. It prints each class's share of the picture, and writes pictures of class indices, and
+ * of colours over the photograph. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 /* ---- shares ---- */
 
 typedef struct segments {
-    run_score *share; /* of the current picture */
-    uint32_t n;       /* classes that at least one pixel has */
+    run_score *share; /* shares of the current picture */
+    uint32_t n;       /* number of classes that at least one pixel has */
 } segments;
 
 /* Requests the outputs that determine the classes of pixels, if the model has them. */
@@ -23,7 +23,7 @@ static void choose(run_state *r)
         r->segments = run_want(r, "masks_queries_logits");
 }
 
-/* Requests shares if no file is written and results are printed as text. */
+/* Requests the shares if no file is written and results are printed as text. */
 static int want_shares(run_state *r, void *own)
 {
     (void)own;
@@ -33,8 +33,8 @@ static int want_shares(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* Sets the size of the class map. *map gets a new map in the size that the model sees; for a
- * picture in parts it stays NULL, as r->now.parts has the map. */
+/* Sets the size of the class map. Sets *map to a new map in the size that the model sees, or to
+ * NULL for a picture in parts, whose map is r->now.parts. */
 static int find_map(run_state *r, uint16_t **map)
 {
     run_classes *c = &r->now.classes;
@@ -113,7 +113,7 @@ const run_sink run_sink_segments = {.size = sizeof(segments),
 /* ---- pictures ---- */
 
 typedef struct labels {
-    const char *path; /* of --labels; or NULL */
+    const char *path; /* argument of --labels, or NULL */
 } labels;
 
 static size_t options(cli_option *out, run_state *r, void *own)
@@ -132,8 +132,8 @@ static size_t files(run_file *out, const run_state *r, const void *own)
     return 1;
 }
 
-/* Requests what pictures of classes need; they are also the overlay of models without other results
- * to draw. */
+/* Requests the outputs that pictures of classes need. These pictures are also the overlay of models
+ * without other results to draw. */
 static int want_pictures(run_state *r, void *own)
 {
     const labels *l = own;

@@ -44,7 +44,7 @@ static void describe(const run_state *r, double seconds)
         json_object_set_new(root, "preprocess", preprocess(r));
     json_object_set(root, "written", r->now.written);
     cli_print_json(root);
-    fflush(stdout); /* a program that reads from a pipe gets each frame at once */
+    fflush(stdout); /* a program that reads from a pipe receives each frame at once */
 }
 
 static double norm(const run_series *s)
@@ -79,7 +79,7 @@ static void print(const run_state *r)
             r->sink[i]->print(r, r->own[i]);
     if (!any)
         print_norms(r);
-    fflush(stdout); /* before messages on stderr */
+    fflush(stdout); /* so that the results precede messages on stderr */
 }
 
 static void say(const run_state *r, double seconds)

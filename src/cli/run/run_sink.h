@@ -1,9 +1,9 @@
 /* run_sink.h: a sink produces one kind of result of `fovea run`.
  *
- * It declares its options, requests outputs of the model, computes its result for every frame,
- * prints and draws it, and writes a file at the end. A new sink is a new source file and a line in
- * run_sinks.inc.
- */
+ * It declares its options and requests outputs of the model. It computes its result for every
+ * frame,
+ * prints and draws the result, and writes a file at the end. A new sink is a new source file and a
+ * line in run_sinks.inc. */
 #ifndef FOVEA_CLI_RUN_SINK_H
 #define FOVEA_CLI_RUN_SINK_H
 
@@ -12,74 +12,75 @@
 
 /* A file that an option names. */
 typedef struct run_file {
-    const char *option, *path; /* path NULL: not given */
-    bool each;                 /* one file for each picture, .png */
-    /* read by later runs, such as a basis of colours; not a result of this run */
+    const char *option, *path; /* path is NULL if the option is not given */
+    bool each;                 /* one .png file for each picture */
+    /* a file that later runs read, such as a basis of colours; not a result of this run */
     bool aid;
 } run_file;
-enum { RUN_FILES = 3, RUN_OPTIONS = 4 }; /* of a sink, at most */
+enum { RUN_FILES = 3, RUN_OPTIONS = 4 }; /* most files and options of a sink */
 
-/* All functions may be NULL. `own` is the sink's state of `size` bytes, zeros at the beginning. */
+/* Any function may be NULL. `own` is the sink's state of `size` bytes, initially zero. */
 typedef struct run_sink {
     size_t size;
-    int place; /* of its options in --help */
-    /* Fill in the sink's options, and the files that they name; return how many. */
+    int place; /* order of its options in --help */
+    /* Sets the sink's options and the files that they name, and returns the number of options. */
     size_t (*options)(cli_option *out, run_state *r, void *own);
     size_t (*files)(run_file *out, const run_state *r, const void *own);
     /* Checks the options before the model is opened. */
     int (*check)(run_state *r, void *own);
-    /* Decides whether the sink's result is wanted for this model, and requests outputs
+    /* Decides whether the sink's result is needed for this model, and requests outputs
      * (run_want). */
     int (*want)(run_state *r, void *own);
-    /* Keeps what the sink needs of one run of the model. For people in boxes and for parts of a
-     * picture it is called once for each crop or part. */
+    /* Stores what the sink needs from one run of the model. For people in boxes and for parts of a
+     * picture, it is called once per crop or part. */
     int (*keep)(run_state *r, void *own);
     /* Computes the result for the current frame, and writes the frame's file. */
     int (*take)(run_state *r, void *own);
-    /* Whether there is a result to show; if so, it is printed or described as JSON, and drawn. */
+    /* Returns whether there is a result to print or describe as JSON, and to draw. */
     bool (*shows)(const run_state *r, const void *own);
     void (*print)(const run_state *r, const void *own);
     void (*describe)(json_t *root, const run_state *r, const void *own);
     /* Draws the result on the photograph; `file` is the name for messages. */
     void (*draw)(const draw_pen *p, const run_state *r, const void *own, const char *file);
-    /* Fills in tensors for the file of -o, RUN_TENSORS at most; their data are to be freed. */
+    /* Sets tensors for the file of -o, at most RUN_TENSORS, and returns their number. The caller
+     * frees their data. */
     size_t (*tensors)(fovea_tensor *out, const run_state *r, const void *own);
     /* Writes the file with the results of all frames. */
     int (*finish)(run_state *r, void *own);
     void (*release)(void *own);
-    /* Whether the sink's result was requested but does not exist for people in boxes. */
+    /* Returns whether the sink's result was requested but is not available for people in boxes. */
     bool (*refuses_people)(const run_state *r, const void *own);
-    bool on_rgb; /* it draws on photographs, which needs frames in R, G, B */
+    bool on_rgb; /* draws on photographs, which requires frames in R, G, B */
 } run_sink;
 enum { RUN_TENSORS = 4 };
 
-/* For each sink of `r` that has the function `what`; sink and state are r->sink[i] and
+/* Loops over the sinks of `r` that have the function `what`; sink and state are r->sink[i] and
  * r->own[i]. */
 #define RUN_EACH(r, i, what)                                                                       \
     for (size_t i = 0; (r)->sink[i]; i++)                                                          \
         if ((r)->sink[i]->what)
 
-/* run_sinks.c: whether the options request any file of results, and whether they request a file
- * with the results of all pictures. */
+/* run_sinks.c: run_writes returns whether the options request any file of results; run_writes_one,
+ * whether they request a file with the results of all pictures. */
 bool run_writes(const run_state *r);
 bool run_writes_one(const run_state *r);
-/* Whether any result is drawn on photographs. */
+/* Returns whether any result is drawn on photographs. */
 bool run_draws(const run_state *r);
-/* The option that requests drawing on photographs, which needs frames in R, G, B; NULL: there is no
- * such option. */
+/* Returns the option that requests drawing on photographs, which requires frames in R, G, B, or
+ * NULL if there is none. */
 const char *run_needs_rgb(const run_state *r);
-/* Refuses pictures in parts. */
+/* Refuses pictures that are run in parts. */
 int run_refuse_parts(const run_state *r);
-/* Whether a score is high enough for the object to be drawn. */
+/* Returns whether an object's score is high enough for drawing. */
 static inline bool run_is_drawn(const run_state *r, float score)
 {
     return (double)score >= (r->score > 0 ? r->score : RUN_SCORE);
 }
-/* run_overlay.c: reports how many objects were drawn: if scores are low, the picture may be
+/* run_overlay.c: reports how many objects were drawn, because with low scores the picture may be
  * unchanged. */
 void run_tell_drawn(const run_state *r, const char *file, size_t drawn, size_t all,
                     const char *what);
-/* Writes "cat 0.93" on a photograph, without characters that have no letter in the font. */
+/* Writes a label such as "cat 0.93" on a photograph, without characters that the font lacks. */
 void run_write_label(const draw_pen *p, const run_state *r, double x, double y,
                      const uint8_t rgb[3], uint32_t label, float score);
 

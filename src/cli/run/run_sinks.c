@@ -1,4 +1,4 @@
-/* run_sinks.c: what the options request from all sinks together. */
+/* run_sinks.c: summarises what the options request from all sinks. */
 #include "cli/run/run_sink.h"
 
 static bool writes(const run_state *r, bool each_too)

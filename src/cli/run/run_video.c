@@ -1,5 +1,5 @@
-/* run_video.c: videos as inputs of `fovea run`: each frame is run as soon as it is read, or when
- * its batch is complete. */
+/* run_video.c: reads videos as inputs of `fovea run`. Each frame is run as soon as it is read, or
+ * when its batch is complete. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static int check_drawn(const run_state *r, const video *v)
 static int run_next(run_state *r, video *v, bool *there)
 {
     const int code = video_next(v, there);
-    /* the last frame is incomplete because its writer was interrupted too */
+    /* the last frame is incomplete because the interrupt also stopped its writer */
     if (code && code == interrupt_code()) {
         *there = false;
         return CLI_OK;
@@ -56,7 +56,7 @@ int run_video(run_state *r, const char *path)
     r->now.at.count = RUN_UNCOUNTED;
     r->now.at.rate = v.of.rate;
     int code = check_drawn(r, &v);
-    /* stops when stdout cannot be written, for example a closed pipe; main reports that error */
+    /* stops if stdout cannot be written, for example to a closed pipe; main reports that error */
     while (!code && there && !ferror(stdout) && !interrupt_code())
         code = run_next(r, &v, &there);
     if (!code && v.frames == 0 && !interrupt_code())

@@ -33,7 +33,7 @@ typedef struct result {
     const tune_pictures *pictures;
     const fovea_plan_options *plan;
     fovea_accuracy_report report;
-    json_t *bf16; /* labels of the products that are bfloat16 in the mix of int8 and bfloat16 */
+    json_t *bf16; /* labels of the products that stay bfloat16 in the mix of int8 and bfloat16 */
 } result;
 
 /* Lists the products that stay bfloat16 in the mix. */

@@ -9,9 +9,9 @@
 
 /* The pictures of --accuracy. */
 typedef struct tune_pictures {
-    char **path; /* directories unfolded */
+    char **path; /* pictures, with directories expanded */
     size_t count;
-    double bound; /* 0: --accuracy was not given */
+    double bound; /* 0 if --accuracy was not given */
 } tune_pictures;
 
 /* Finds the types of products, reports them on stdout, and adds the number of facts to *found.

@@ -1,6 +1,6 @@
-/* verify_accuracy.c: how far a model's main output is from that of the same model in float32, on
- * the same device and picture: the cosine of each row. For a detector that chooses its queries, the
- * features that it chooses from are compared instead. */
+/* verify_accuracy.c: compares a model's main output with the same model's output in float32, on the
+ * same device and picture, by the cosine of each row. For a detector that chooses its queries,
+ * compares the features that it chooses from. */
 #include <stdlib.h>
 
 #include "cli/run/verify.h"

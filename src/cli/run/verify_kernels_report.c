@@ -1,4 +1,4 @@
-/* verify_kernels_report.c: `fovea verify` without a model: every kernel of a device. */
+/* verify_kernels_report.c: `fovea verify` without a model: checks every kernel of a device. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 typedef struct report {
     uint32_t right, wrong, missed;
-    json_t *list; /* NULL: text */
+    json_t *list; /* NULL to print text */
 } report;
 
 static const char *verdict(const fovea_kernel_check *c)

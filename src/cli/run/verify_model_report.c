@@ -1,6 +1,6 @@
 /* verify_model_report.c: `fovea verify MODEL`: checks every step of a model. It also reports which
- * steps lose most accuracy to the type of their products, how far the model is from float32, and
- * whether float16 could hold its numbers. */
+ * steps lose most accuracy because of the type of their products, how much the model differs from
+ * float32, and whether float16 could represent its numbers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,27 +14,28 @@
 
 enum { COSTLY = 5 };
 
-/* The error of an int8 product is 0.01 to 0.02 if all channels of its rows have about the same
- * size. It grows with the largest channel: 0.04 if one is 30 times larger than the others (and its
- * weight 30 times smaller), 0.12 if 100 times. */
+/* The error of an int8 product is 0.01 to 0.02 if all channels of its rows have similar magnitudes.
+ * The error grows with the largest channel: to 0.04 if that channel is 30 times larger than the
+ * others and its weight 30 times smaller, and to 0.12 for 100 times. */
 #define BADLY_SCALED 0.05
 
 typedef struct report {
     uint32_t steps, wrong;
-    char first[256]; /* the first wrong step, and why it is wrong */
-    /* The steps that lose most to the type of their products, the worst first. */
+    char first[256]; /* label of the first wrong step, and the reason */
+    /* The steps that lose most accuracy because of the type of their products, the worst first. */
     struct costly {
         double rounding;
         char label[64], products[8];
     } costly[COSTLY];
-    /* The largest numbers and the steps that have them; int8: the largest error of an int8 step. */
+    /* The largest magnitudes, and the steps that have them. int8: the largest error of an int8
+     * step. */
     struct top {
         double size;
         char label[64];
     } output, mean, sum, int8;
     json_t *badly_scaled;  /* steps whose error in int8 is above BADLY_SCALED */
-    fovea_compute compute; /* what products are */
-    json_t *list;          /* NULL: text */
+    fovea_compute compute; /* type of the products */
+    json_t *list;          /* NULL to print text */
 } report;
 
 static double larger(double a, double b)
@@ -72,7 +73,7 @@ static void note_scale(report *r, const fovea_step_check *c)
         json_array_append_new(r->badly_scaled, json_string(c->label));
 }
 
-/* By which factor numbers may grow until float16 overflows. */
+/* Returns the factor by which numbers may grow before float16 overflows. */
 static double headroom(double size)
 {
     return size > 0 ? FLOAT16_MOST / size : INFINITY;
@@ -156,7 +157,7 @@ static int add(const fovea_step_check *c, void *payload)
 
 /* ---- the frame ---- */
 
-/* Generates soft blobs of colour with a little noise, similar to what a camera gives. */
+/* Generates a picture of soft colour blobs with a little noise, similar to a camera's. */
 static void make_up(cli_image *out, uint32_t width, uint32_t height)
 {
     uint32_t noise = 1;
@@ -172,7 +173,8 @@ static void make_up(cli_image *out, uint32_t width, uint32_t height)
             }
 }
 
-/* Reads a picture, or generates one if `path` is NULL, and prepares plan options for it. */
+/* Reads a picture, or generates one if `path` is NULL, and prepares plan options for the
+ * picture. */
 static int take_picture(cli_image *out, fovea_plan_options *options, const cli_session *s,
                         const fovea_preprocess *rule, const char *path)
 {
@@ -191,13 +193,13 @@ static int take_picture(cli_image *out, fovea_plan_options *options, const cli_s
 /* ---- accuracy ---- */
 
 typedef struct accuracy {
-    const char **name; /* of each picture */
+    const char **name; /* name of each picture */
     verify_cosines *of, all;
     size_t pictures;
 } accuracy;
 
-/* Compares the main output on every picture with float32; does nothing for a model that is all
- * float32. */
+/* Compares the main output on every picture with float32. Does nothing for a model whose products
+ * and weights are all float32. */
 static int compare_outputs(accuracy *out, const report *r, const cli_session *s,
                            const verify_request *request, const fovea_preprocess *rule)
 {
@@ -256,7 +258,7 @@ static void show_accuracy(const report *r, const accuracy *a, const fovea_model 
         printf("  %-42s %10.7f %10.7f\n", "all", a->all.mean, a->all.worst);
 }
 
-/* Warns of int8 steps with badly scaled channels: names the worst, and the remedy. */
+/* Warns of int8 steps with badly scaled channels, with the worst step and the remedy. */
 static void warn_of_scale(const report *r, const char *model)
 {
     const size_t n = json_array_size(r->badly_scaled);

@@ -10,7 +10,7 @@
 #define PIXELS_MAX (UINT64_C(1) << 28)
 enum { LINE_MAX_BYTES = 1024 };
 
-/* Parses `text` up to `end` as a whole number; 0 if it is not one. */
+/* Parses `text` up to `end` as a whole number. Returns 0 if it is not one. */
 static uint32_t whole_number(const char *text, char end)
 {
     uint64_t v = 0;
@@ -21,7 +21,7 @@ static uint32_t whole_number(const char *text, char end)
 
 /* ---- what --raw says ---- */
 
-/* "30", "29.97", "30000/1001" */
+/* Parses a rate such as "30", "29.97" or "30000/1001". */
 static int parse_rate(double *out, const char *text)
 {
     const char *slash = strchr(text, '/');
@@ -35,8 +35,8 @@ static int parse_rate(double *out, const char *text)
     return code;
 }
 
-/* The pixel layout for ffmpeg's name of it; with more than 8 bits, with or without "le" at its
- * end. */
+/* Finds the pixel layout for ffmpeg's name of it. With more than 8 bits, the name may end with
+ * "le". */
 static int find_layout(fovea_layout *out, const char *name)
 {
     const char *known;
@@ -81,8 +81,7 @@ int video_raw_parse(video_raw *out, const char *text)
 
 /* ---- room ---- */
 
-/* Allocates a buffer for one frame as it is read, followed by one for the frame converted from
- * it. */
+/* Allocates a buffer for one frame as read, followed by a buffer for the converted frame. */
 static int allocate(video *v)
 {
     const uint64_t w = v->of.width, h = v->of.height;
@@ -119,8 +118,8 @@ static int ended_early(const video *v, size_t got, size_t whole)
 
 /* ---- Y4M ---- */
 
-/* Reads a line without its end; returns its length: 0 at the end of the file, LINE_MAX_BYTES if it
- * is too long to be a line. */
+/* Reads a line without its line feed, and returns its length: 0 at the end of the file,
+ * LINE_MAX_BYTES if the line is too long. */
 static size_t read_line(char line[LINE_MAX_BYTES], FILE *from)
 {
     size_t n = 0;
@@ -201,7 +200,7 @@ static int read_parameter(video *v, const char *word, fovea_colours *colours)
         else if (strcmp(word, "XCOLORRANGE=LIMITED") == 0)
             colours->range = FOVEA_RANGE_LIMITED;
         break;
-    default: /* interlacing and the shape of pixels are ignored */
+    default: /* interlacing and the pixel aspect ratio are ignored */
         break;
     }
     return CLI_OK;
@@ -228,7 +227,7 @@ static int read_header(video *v, fovea_colours *colours)
     return CLI_OK;
 }
 
-/* The line before a frame. */
+/* Reads the line before a frame. */
 static int begin_y4m(video *v, bool *there)
 {
     char line[LINE_MAX_BYTES];
@@ -249,8 +248,8 @@ static bool is_blank(int c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* The next number of a PPM header, after blanks and comments; the character after it is consumed
- * too. 0: not a number. */
+/* Returns the next number of a PPM header, after blanks and comments, or 0 if there is none. Also
+ * consumes the character after the number. */
 static uint32_t header_number(FILE *from)
 {
     uint64_t n = 0;
@@ -265,7 +264,7 @@ static uint32_t header_number(FILE *from)
     return is_blank(c) ? (uint32_t)n : 0;
 }
 
-/* Reads the header of a PPM frame; its size may differ from the last frame's. */
+/* Reads the header of a PPM frame, whose size may differ from the previous frame's. */
 static int begin_ppm(video *v, bool *there)
 {
     const video before = *v;
@@ -289,7 +288,7 @@ static int begin_ppm(video *v, bool *there)
     return same ? CLI_OK : allocate(v);
 }
 
-/* Converts numbers of 16 bits, big endian, to bytes. */
+/* Converts big-endian 16-bit numbers to bytes. */
 static void narrow(uint8_t *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
