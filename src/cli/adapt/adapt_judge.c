@@ -1,6 +1,6 @@
-/* adapt_judge.c: evaluates a training regularly on held-out pictures, and keeps the best model:
- * the model in OUT is from the step with the largest similarity to the teacher's features, or with
- * the best result for its task.
+/* adapt_judge.c: evaluates a training regularly on held-out pictures, and keeps the best model: the
+ * model in OUT is from the step with the largest similarity to the teacher's features, or with the
+ * best result for its task.
  *
  * OUT/validation.jsonl has one line per evaluation. A resumed training repeats the evaluations
  * after its checkpoint, with the same results. */

@@ -1,6 +1,6 @@
 /* adapt_log.c: writes the log of a training: one line of JSON per step. A resumed training
- * continues
- * the log after the checkpoint's step. Later lines are dropped, because their steps are repeated.
+ * continues the log after the checkpoint's step. Later lines are dropped, because their steps are
+ * repeated.
  *
  * A failure to write the log does not end the training, whose weights are worth more. The failure
  * is reported once, when it happens, and adapt_log_close() returns it. */

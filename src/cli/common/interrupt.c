@@ -13,7 +13,7 @@ static void note(int number)
 {
     caught = number;
     if (write(STDERR_FILENO, answer, strlen(answer)) < 0)
-        return; /* stderr is closed; that is no other reason to stop */
+        return; /* stderr is closed, which is not another reason to stop */
 }
 
 void interrupt_catch(const char *unit)

@@ -2,10 +2,8 @@
  * is.
  *
  * A thread draws the line once a second, because a large picture or one step of a verification
- * keeps
- * the caller busy for longer than users would wait without a sign of life. Without a terminal,
- * there
- * is no thread and no line. */
+ * keeps the caller busy for longer than users would wait without a sign of life. The thread and the
+ * line exist only on a terminal. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,9 +2,8 @@
  * CMYK as Adobe stores it. Warnings of libjpeg do not stop it.
  *
  * Several threads decode large pictures in parts. The start of a row's codes is known only after
- * all
- * preceding codes were read. So each part reads the codes above it without computing pixels, which
- * takes less than half the time of decoding. Lower parts are therefore smaller. */
+ * all preceding codes were read. So each part reads the codes above it without computing pixels,
+ * which takes less than half the time of decoding. Lower parts are therefore smaller. */
 #ifdef __linux__
 #define _GNU_SOURCE /* sched_getaffinity */
 #endif

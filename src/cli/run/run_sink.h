@@ -1,9 +1,8 @@
 /* run_sink.h: a sink produces one kind of result of `fovea run`.
  *
  * It declares its options and requests outputs of the model. It computes its result for every
- * frame,
- * prints and draws the result, and writes a file at the end. A new sink is a new source file and a
- * line in run_sinks.inc. */
+ * frame, prints and draws the result, and writes a file at the end. A new sink is a new source file
+ * and a line in run_sinks.inc. */
 #ifndef FOVEA_CLI_RUN_SINK_H
 #define FOVEA_CLI_RUN_SINK_H
 
