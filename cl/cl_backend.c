@@ -199,7 +199,7 @@ static void limits(const fv_device *d, fv_limits *out)
                        .partials = fv_gpu_partials(d->limits.units),
                        .frames = FV_GPU_FRAMES,
                        .largest = d->limits.largest,
-                       .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX,
+                       .rows = d->limits.ends_long_loops ? FV_CL_FEW_ROWS : UINT32_MAX,
                        .half_sums = d->features & FV_NEED_CL_HALF,
                        .int8 = true,
                        .int8_attention = d->int8_attention};

@@ -6,8 +6,9 @@
 fovea_status fv_cl_set_arg(const fv_cl_bound *b, uint32_t index, size_t size, const void *value)
 {
     FV_CL_TRY(b->step.code->entry, clSetKernelArg, (b->kernel, index, size, value));
-    for (int i = 0; i < FV_GPU_PASSES && b->ahead[i]; i++)
-        FV_CL_TRY(b->step.code->ahead[i].entry, clSetKernelArg, (b->ahead[i], index, size, value));
+    for (int i = 0; i < FV_GPU_PASSES && b->pre_pass[i]; i++)
+        FV_CL_TRY(b->step.code->pre_pass[i].entry, clSetKernelArg,
+                  (b->pre_pass[i], index, size, value));
     return FOVEA_OK;
 }
 
@@ -16,9 +17,9 @@ static void release_kernels(fv_cl_bound *b)
     if (b->kernel)
         fv_cl.clReleaseKernel(b->kernel);
     b->kernel = NULL;
-    for (int i = 0; i < FV_GPU_PASSES && b->ahead[i]; i++) {
-        fv_cl.clReleaseKernel(b->ahead[i]);
-        b->ahead[i] = NULL;
+    for (int i = 0; i < FV_GPU_PASSES && b->pre_pass[i]; i++) {
+        fv_cl.clReleaseKernel(b->pre_pass[i]);
+        b->pre_pass[i] = NULL;
     }
 }
 
@@ -28,10 +29,10 @@ static fovea_status create_for_group(fv_cl_bound *b, fv_device *d, size_t *limit
 {
     const fv_gpu_step *s = &b->step;
     FV_TRY(fv_cl_kernel_create(&b->kernel, limit, d, &s->base.l, s->code->entry, s->group));
-    for (int i = 0; i < FV_GPU_PASSES && s->code->ahead[i].entry; i++) {
+    for (int i = 0; i < FV_GPU_PASSES && s->code->pre_pass[i].entry; i++) {
         size_t most;
-        FV_TRY(fv_cl_kernel_create(&b->ahead[i], &most, d, &s->base.l, s->code->ahead[i].entry,
-                                   s->group));
+        FV_TRY(fv_cl_kernel_create(&b->pre_pass[i], &most, d, &s->base.l,
+                                   s->code->pre_pass[i].entry, s->group));
         *limit = most < *limit ? most : *limit;
     }
     return FOVEA_OK;
@@ -115,7 +116,7 @@ static uint32_t piece_rows(const fv_cl_bound *b, fv_device *d)
     const uint32_t align = b->step.align, all = l->args.prob.dim[FV_DIM_ROWS];
     if (!align || all == 0)
         return 0;
-    if (d->limits.few_turns)
+    if (d->limits.ends_long_loops)
         return all <= FV_CL_FEW_ROWS ? 0 : fv_gpu_whole_rows(FV_CL_FEW_ROWS, align);
     if (d->dispatch <= 0)
         return 0;

@@ -18,15 +18,15 @@ enum { SUCCESS = 0, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 typedef int multiply_fn(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k,
                         float alpha, cl_mem a, size_t a_offset, size_t a_ld, cl_mem b,
                         size_t b_offset, size_t b_ld, float beta, cl_mem c, size_t c_offset,
-                        size_t c_ld, cl_command_queue *queue, cl_event *event, cl_mem room);
-typedef int room_fn(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k,
-                    size_t a_offset, size_t a_ld, size_t b_offset, size_t b_ld, size_t c_offset,
-                    size_t c_ld, cl_command_queue *queue, size_t *bytes);
+                        size_t c_ld, cl_command_queue *queue, cl_event *event, cl_mem temporary);
+typedef int temp_size_fn(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k,
+                         size_t a_offset, size_t a_ld, size_t b_offset, size_t b_ld,
+                         size_t c_offset, size_t c_ld, cl_command_queue *queue, size_t *bytes);
 typedef int clear_fn(void);
 
 static struct {
     multiply_fn *multiply;
-    room_fn *room;
+    temp_size_fn *temp_size;
     clear_fn *clear;
 } clblast;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -54,9 +54,9 @@ static void find_clblast(void)
     if (!library)
         return;
     *(void **)&clblast.multiply = dlsym(library, "CLBlastSgemmWithTempBuffer");
-    *(void **)&clblast.room = dlsym(library, "CLBlastSGemmTempBufferSize");
+    *(void **)&clblast.temp_size = dlsym(library, "CLBlastSGemmTempBufferSize");
     *(void **)&clblast.clear = dlsym(library, "CLBlastClearCache");
-    found = clblast.multiply && clblast.room && clblast.clear && same_opencl(library);
+    found = clblast.multiply && clblast.temp_size && clblast.clear && same_opencl(library);
     if (!found)
         dlclose(library);
 }
@@ -99,7 +99,7 @@ static cl_mem buffer_of(uint64_t handle)
 }
 
 /* Floats of scratch that CLBlast needs for itself: both operands and the product, padded. */
-static size_t own_room(const fv_problem *p, uint32_t rows)
+static size_t own_floats(const fv_problem *p, uint32_t rows)
 {
     const size_t m = round_up(rows), n = round_up(fv_gpu_sums_width(p)),
                  k = round_up(p->dim[FV_GEMM_K]);
@@ -111,18 +111,18 @@ static size_t own_room(const fv_problem *p, uint32_t rows)
 static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
     const fv_problem *p = &l->args.prob;
-    const size_t n = fv_gpu_sums_width(p), k = p->dim[FV_GEMM_K], room = own_room(p, l->tile_rows);
-    const size_t last = room + (size_t)l->tile_rows * n - 1;
+    const size_t n = fv_gpu_sums_width(p), k = p->dim[FV_GEMM_K], own = own_floats(p, l->tile_rows);
+    const size_t last = own + (size_t)l->tile_rows * n - 1;
     cl_command_queue queue = c->queue;
     cl_mem weight = buffer_of(c->buffer[FV_GEMM_W]), scratch = buffer_of(c->scratch);
     size_t bytes = 0;
-    int code = clblast.room(ROW_MAJOR, PLAIN, TRANSPOSED, l->tile_rows, n, k, 1, k + 1, 1, k + 1, 1,
-                            n + 1, &queue, &bytes);
+    int code = clblast.temp_size(ROW_MAJOR, PLAIN, TRANSPOSED, l->tile_rows, n, k, 1, k + 1, 1,
+                                 k + 1, 1, n + 1, &queue, &bytes);
     if (code != SUCCESS)
         return failed(code, l);
-    if (bytes > room * sizeof(float))
+    if (bytes > own * sizeof(float))
         return fv_fail(FOVEA_ENOTSUP, "%s: CLBlast needs %zu bytes of its own, %zu were planned",
-                       l->kernel->name, bytes, room * sizeof(float));
+                       l->kernel->name, bytes, own * sizeof(float));
     code = clblast.multiply(ROW_MAJOR, PLAIN, TRANSPOSED, 1, 1, 1, 1, weight, 0, 1, weight, 0, 1, 0,
                             scratch, last, 1, &queue, (cl_event *)c->event, scratch);
     return code == SUCCESS ? FOVEA_OK : failed(code, l);
@@ -130,7 +130,7 @@ static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 
 static size_t sums_at(const fv_launch *l)
 {
-    return own_room(&l->args.prob, l->tile_rows);
+    return own_floats(&l->args.prob, l->tile_rows);
 }
 
 static fovea_status multiply(const fv_launch *l, const fv_gpu_before *c)
@@ -156,13 +156,14 @@ FV_GPU_CODE(fv_cl_gemm_clblast, "gemm", "finish", 64, .define = fv_gpu_finish_de
 /* Whether offsets within the scratch fit 32 bits. */
 static bool applies(const fv_problem *p)
 {
-    return p->in == FV_F32 && p->weight == FV_F32 && own_room(p, p->dim[FV_DIM_ROWS]) <= UINT32_MAX;
+    return p->in == FV_F32 && p->weight == FV_F32 &&
+           own_floats(p, p->dim[FV_DIM_ROWS]) <= UINT32_MAX;
 }
 
 static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;
-    return (own_room(p, rows) + rows * fv_gpu_sums_width(p)) * sizeof(float);
+    return (own_floats(p, rows) + rows * fv_gpu_sums_width(p)) * sizeof(float);
 }
 
 /* Cost in seconds, comparable with gpu_gemm.c's. CLBlast is slower than our own kernels if local

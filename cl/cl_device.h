@@ -28,7 +28,7 @@ typedef struct fv_cl_limits {
     bool cpu, unified;
     bool vectors;   /* a CPU that works best with vectors within a work-item and few work-items */
     bool own_local; /* local memory is separate from main memory */
-    bool few_turns; /* the driver ends work-items that loop for long, without an error */
+    bool ends_long_loops; /* the driver ends work-items that loop for long, without an error */
 } fv_cl_limits;
 
 struct fv_device {
@@ -56,7 +56,7 @@ struct fv_device {
 /* A bound step: its kernel objects, with all arguments set that do not change from call to call. */
 typedef struct fv_cl_bound {
     fv_gpu_step step;
-    cl_kernel kernel, ahead[FV_GPU_PASSES]; /* NULL: no more */
+    cl_kernel kernel, pre_pass[FV_GPU_PASSES]; /* NULL: no more */
     cl_mem table;
     cl_mem image; /* of fv_gpu_code.image; NULL: none */
     /* The arguments that do change, as they were set for the last call. */

@@ -9,11 +9,11 @@
 
 enum {
     ITEMS = FV_CL_PROBE_ITEMS,
-    ROOM = 6 * ITEMS + 1 /* floats in a probe's buffer: results and inputs */
+    FLOATS = 6 * ITEMS + 1 /* floats in a probe's buffer: results and inputs */
 };
-/* FV_PROBE_* of probe.cl; APART is not a program of its own, but kernel `apart` of the program
- * TURNS. */
-enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6, RECORD = 12, IMAGE, APART };
+/* FV_PROBE_* of probe.cl; UNALIGNED is not a program of its own, but kernel `unaligned` of the
+ * program LONG_LOOP. */
+enum { HALF = 1, SUBGROUPS, DOT, LOCAL, LONG_LOOP = 6, RECORD = 12, IMAGE, UNALIGNED };
 
 /* ---- one small run ---- */
 
@@ -37,11 +37,12 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
     cl_mem buffer = NULL;
     void *k;
     snprintf(options, sizeof options, "%s -w -DFV_PROBE=%d", standard,
-             which == APART ? TURNS : which);
-    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", which == APART ? "apart" : "probe", options));
+             which == UNALIGNED ? LONG_LOOP : which);
+    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", which == UNALIGNED ? "unaligned" : "probe",
+                              options));
     *n = fv_cl_probe_group(d, k, *n);
     fovea_status status =
-        fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, ROOM * sizeof *out, NULL, "a probe");
+        fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, FLOATS * sizeof *out, NULL, "a probe");
     FV_THEN(status, run_probe(d, k, buffer, *n, out));
     if (!d->hung)
         fv_cl.clReleaseKernel(k);
@@ -97,7 +98,7 @@ static bool local_right(const float *out, size_t n)
     return true;
 }
 
-static bool apart_right(const float *out, size_t n)
+static bool unaligned_right(const float *out, size_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (out[i] != (float)(85 * i + 228))
@@ -105,7 +106,7 @@ static bool apart_right(const float *out, size_t n)
     return true;
 }
 
-static bool turns_right(const float *out, size_t n)
+static bool long_loop_right(const float *out, size_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t x = i;
@@ -123,7 +124,7 @@ static bool does(fv_device *d, int which, const char *standard,
 {
     float out[2 * ITEMS] = {0};
     /* A single work-item suffices; 64 would take long in a simulator. */
-    size_t n = which == TURNS ? 1 : ITEMS;
+    size_t n = which == LONG_LOOP ? 1 : ITEMS;
     if (fv_cl_ready(d) != FOVEA_OK)
         return false;
     if (probe(d, which, standard, out, &n) == FOVEA_OK && right(out, n))
@@ -405,9 +406,10 @@ void fv_cl_probe(fv_device *d)
         does(d, HALF, standard, half_right, "float16 arithmetic announced, but does not work"))
         d->features |= FV_NEED_CL_HALF;
     probe_dot(d);
-    if (!does(d, TURNS, standard, turns_right, "ends long loops early"))
-        d->limits.few_turns = true;
-    does(d, APART, standard, apart_right, "reads unaligned vectors wrong: run fovea verify");
+    if (!does(d, LONG_LOOP, standard, long_loop_right, "ends long loops early"))
+        d->limits.ends_long_loops = true;
+    does(d, UNALIGNED, standard, unaligned_right,
+         "reads unaligned vectors wrong: run fovea verify");
     probe_subgroups(d);
     probe_image(d);
     if (!d->limits.cpu && d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT))

@@ -484,7 +484,7 @@ static fovea_status enqueue_all(struct cl_queue *q, const fv_cl_bound *b,
         FV_CL_RUN(q->base.device, NULL, clEnqueueMarkerWithWaitList, (q->compute, 0, NULL, &since));
     fovea_status status = FOVEA_OK;
     for (uint32_t i = 0; i < now->passes; i++)
-        FV_THEN(status, enqueue(q, s, b->ahead[i], now->ahead[i], NULL));
+        FV_THEN(status, enqueue(q, s, b->pre_pass[i], now->pre_pass[i], NULL));
     FV_THEN(status, enqueue(q, s, b->kernel, now->count, q->trace.to ? &done : NULL));
     if (q->trace.to)
         fv_cl_trace_note(&q->trace, q->base.device, &s->base.l, now->row0, now->rows, since, done);

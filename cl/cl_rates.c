@@ -61,7 +61,7 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .units = d->limits.units,
                           .memory = d->limits.memory,
                           .largest = d->limits.largest,
-                          .few_turns = d->limits.few_turns,
+                          .ends_long_loops = d->limits.ends_long_loops,
                           .half = d->features & FV_NEED_CL_HALF,
                           .dot = d->features & FV_NEED_CL_DOT,
                           .local = d->features & FV_NEED_CL_LOCAL,

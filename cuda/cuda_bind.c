@@ -8,13 +8,13 @@
 /* ---- the kernel ---- */
 
 /* Finds the kernel's pre-passes, whose work-groups have the same size. */
-static fovea_status find_ahead(fv_cuda_bound *b, fv_device *d)
+static fovea_status find_pre_passes(fv_cuda_bound *b, fv_device *d)
 {
     const fv_gpu_step *s = &b->step;
-    for (int i = 0; i < FV_GPU_PASSES && s->code->ahead[i].entry; i++) {
+    for (int i = 0; i < FV_GPU_PASSES && s->code->pre_pass[i].entry; i++) {
         uint32_t limit;
-        FV_TRY(fv_cuda_step_kernel(&b->ahead[i], &limit, d, &s->base.l, s->code->ahead[i].entry,
-                                   s->group));
+        FV_TRY(fv_cuda_step_kernel(&b->pre_pass[i], &limit, d, &s->base.l,
+                                   s->code->pre_pass[i].entry, s->group));
         if (limit < s->group)
             return fv_gpu_no_group(s);
     }
@@ -138,7 +138,7 @@ static fovea_status fill_bound(fv_cuda_bound *b, fv_device *d, const fv_launch *
 {
     FV_TRY(fv_gpu_step_begin(&b->step, l));
     FV_TRY(find_kernel(b, d));
-    FV_TRY(find_ahead(b, d));
+    FV_TRY(find_pre_passes(b, d));
     b->step.piece = piece_rows(b, d);
     b->step.units = d->limits.units;
     FV_TRY(make_table(b, d));

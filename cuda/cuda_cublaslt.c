@@ -116,14 +116,14 @@ static fovea_status limit(cublasLtMatmulPreference_t preference, const fv_launch
 {
     const char *name = l->kernel->name;
     const fv_problem *p = &l->args.prob;
-    const uint64_t room = OWN, size = fv_type_size(p->weight);
+    const uint64_t workspace = OWN, size = fv_type_size(p->weight);
     const fv_operand *a = &l->operand[FV_GEMM_A], *w = &l->operand[FV_GEMM_W];
     const uint32_t of_weight = fv_cuda_row_alignment(w->ref.offset, p->dim[FV_GEMM_K] * size);
     const uint32_t of_rows =
         fv_cuda_row_alignment(a->ref.offset, ld_of(l, l->args.ld[FV_GEMM_A]) * size);
     const uint32_t of_sums = fv_cuda_row_alignment(OWN, fv_gpu_sums_width(p) * sizeof(float));
     TRY(name, cublasLtMatmulPreferenceSetAttribute,
-        (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
+        (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
     TRY(name, cublasLtMatmulPreferenceSetAttribute,
         (preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &of_weight, sizeof of_weight));
     TRY(name, cublasLtMatmulPreferenceSetAttribute,

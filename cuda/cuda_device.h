@@ -49,7 +49,7 @@ struct fv_device {
 /* A bound step: its kernel, with all arguments set that do not change from call to call. */
 typedef struct fv_cuda_bound {
     fv_gpu_step step;
-    CUfunction function, ahead[FV_GPU_PASSES]; /* NULL: no more */
+    CUfunction function, pre_pass[FV_GPU_PASSES]; /* NULL: no more */
     CUdeviceptr table;
     void *own; /* fv_gpu_code.prepare's */
     /* As prelude.cl has them. */

@@ -11,11 +11,11 @@
 
 enum { MOST_BITS = 15, LITERALS = 288, DISTANCES = 32, LENGTHS = 19, END = 256 };
 
-/* A stream of bits, and what came of it. */
+/* A stream of compressed bits, and the bytes that were decompressed from it. */
 typedef struct stream {
     const uint8_t *in;
     size_t left;
-    uint32_t bits, count; /* bits that were read ahead */
+    uint32_t bits, count; /* bits that were read but not used yet */
     uint8_t *out;
     size_t at, size;
     bool bad;

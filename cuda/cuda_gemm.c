@@ -46,8 +46,8 @@ static size_t place(uint32_t i, uint32_t k, enum fv_type type)
     const uint32_t block = steps(type), s = k % block, own = block / THREADS;
     const uint32_t per = 16 / (uint32_t)fv_type_size(type);
     const uint32_t tile = i % TILE / 2, column = i / TILE * 2 + i % 2;
-    const uint32_t thread = column * THREADS + s / own, turn = s % own / per;
-    return (size_t)PANEL * (k - s) + tile * TILE * block + turn * 32 * per + thread * per + s % per;
+    const uint32_t thread = column * THREADS + s / own, run = s % own / per;
+    return (size_t)PANEL * (k - s) + tile * TILE * block + run * 32 * per + thread * per + s % per;
 }
 
 /* Packs rows of the weight. With SWIGLU a value column and its gate are neighbours. */
@@ -215,7 +215,7 @@ static void gemm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
                                         .settle = gemm_settle,                                     \
                                         .define = gemm_define,                                     \
                                         .shape = gemm_shape,                                       \
-                                        .ahead = {__VA_ARGS__},                                    \
+                                        .pre_pass = {__VA_ARGS__},                                 \
                                         .align = 128};
 CODE(gemm, {NULL})
 CODE(gemm_i8, FV_GPU_QUANTISE)

@@ -106,7 +106,7 @@ static void free_graph(fv_cuda_graph *g)
 }
 
 /* Finds a free entry, else drops the one that was least recently used. */
-static fv_cuda_graph *make_room(fv_cuda_graphs *g)
+static fv_cuda_graph *take_entry(fv_cuda_graphs *g)
 {
     fv_cuda_graph *oldest = g->graph;
     for (int i = 1; i < FV_CUDA_GRAPHS; i++) /* a free entry was last used at 0 */
@@ -135,7 +135,7 @@ fovea_status fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream)
         fv_cuda.cuGraphDestroy(made.nodes);
         made.nodes = NULL;
     }
-    *make_room(g) = made;
+    *take_entry(g) = made;
     /* If the graph cannot be uploaded now, it will be with its first replay. */
     if (fv_cuda.cuGraphUpload)
         fv_cuda.cuGraphUpload(made.exec, stream);

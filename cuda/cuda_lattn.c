@@ -10,7 +10,7 @@ enum {
     COLUMNS = 64, /* value columns that are processed at a time, as in lattn.cu */
     WIDEST = 128, /* features of a head */
     STAGES_MOST = 4,
-    ROOM = 44 * 1024, /* bytes of shared memory for tiles; 48 KB can be declared */
+    TILE_BYTES = 44 * 1024, /* bytes of shared memory for tiles; 48 KB can be declared */
 };
 
 static const fv_mech_traits *traits(const fv_problem *p)
@@ -59,9 +59,9 @@ static uint32_t tile_of(const fv_launch *l, uint32_t *stages)
                          pitch(COLUMNS, l->operand[FV_REDUCE_V].type);
     const uint32_t down = across > 2 ? 1 : WARPS / across;
     uint32_t tile = down > 1 ? 16 * down : 32;
-    while (tile > 16 && 2 * tile * row > ROOM)
+    while (tile > 16 && 2 * tile * row > TILE_BYTES)
         tile /= 2;
-    const uint32_t fit = ROOM / (tile * row);
+    const uint32_t fit = TILE_BYTES / (tile * row);
     *stages = fit < STAGES_MOST ? fit : STAGES_MOST;
     return tile;
 }
@@ -111,8 +111,8 @@ static size_t apply_groups(const fv_launch *l, const fv_gpu_piece *piece)
     const size_t heads = (size_t)p->heads * slices(p),
                  round = apply_least(l) * (size_t)piece->units;
     const size_t groups = round / heads < 8 ? 4 * round / heads : round / heads;
-    const size_t turns = groups > 1 ? (blocks + groups - 1) / groups : blocks;
-    return (blocks + turns - 1) / turns;
+    const size_t iterations = groups > 1 ? (blocks + groups - 1) / groups : blocks;
+    return (blocks + iterations - 1) / iterations;
 }
 
 static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)

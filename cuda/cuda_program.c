@@ -19,7 +19,7 @@ struct built {
 
 static uint32_t texts(const fv_gpu_program *p, const char *text[FV_GPU_TEXTS])
 {
-    _Static_assert((int)FV_CUDA_TEXTS <= (int)FV_GPU_TEXTS, "there is room for its texts");
+    _Static_assert((int)FV_CUDA_TEXTS <= (int)FV_GPU_TEXTS, "FV_GPU_TEXTS is too small");
     return fv_cuda_texts(p->name, p->mech, text);
 }
 

@@ -253,7 +253,7 @@ static fovea_status launch(struct cuda_queue *q, fv_cuda_bound *b, const fv_gpu_
     if (b->step.code->before)
         FV_TRY(run_before(q, b, now));
     for (uint32_t i = 0; i < now->passes; i++)
-        FV_TRY(launch_function(q, b, now, b->ahead[i], now->ahead[i]));
+        FV_TRY(launch_function(q, b, now, b->pre_pass[i], now->pre_pass[i]));
     return launch_function(q, b, now, b->function, now->count);
 }
 

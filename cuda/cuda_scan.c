@@ -48,8 +48,8 @@ static uint32_t segments(const fv_launch *l, const fv_gpu_piece *piece)
 {
     const fv_problem *p = &l->args.prob;
     const uint32_t most = most_segments(&l->args.knobs, piece->rows);
-    const uint32_t room = AT_ONCE * piece->units / (p->heads * slices(p->dim[FV_ATTN_DV]));
-    const uint32_t now = room < 1 ? 1 : room < most ? room : most;
+    const uint32_t concurrent = AT_ONCE * piece->units / (p->heads * slices(p->dim[FV_ATTN_DV]));
+    const uint32_t now = concurrent < 1 ? 1 : concurrent < most ? concurrent : most;
     const size_t chunks = fv_gpu_groups(fv_gpu_groups(piece->rows, now), CHUNK);
     return (uint32_t)fv_gpu_groups(piece->rows, (uint32_t)chunks * CHUNK);
 }
@@ -102,7 +102,7 @@ FV_GPU_CODE(fv_cuda_scan, "scan.cu", "scan", GROUP, .define = scan_define, .shap
             .align = CHUNK)
 FV_GPU_CODE(fv_cuda_scan_segments, "scan.cu", "scan", GROUP, .macros = " -DFV_SEGMENTS=1",
             .define = scan_define, .shape = scan_shape, .segments = segments,
-            .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
+            .pre_pass = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
             .align = CHUNK)
 
 /* Means advance token by token, so centred features cannot use tensor cores. */

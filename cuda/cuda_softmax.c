@@ -45,13 +45,13 @@ static bool softmax_settle(fv_launch *l, uint32_t units, uint32_t choice)
     uint32_t *knob = l->args.knobs.v;
     const uint32_t *dim = l->args.prob.dim;
     const uint32_t together = fv_gpu_is_window(l) ? dim[FV_ATTN_KEYS] : dim[FV_DIM_ROWS];
-    const bool room = math(l) != FV_CUDA_TF32 && widest(l) <= 64;
-    const uint32_t best = !room                ? 64
+    const bool enough_registers = math(l) != FV_CUDA_TF32 && widest(l) <= 64;
+    const uint32_t best = !enough_registers    ? 64
                           : knob[KNOB_QUERIES] ? knob[KNOB_QUERIES]
                           : together < 256     ? 64
                                                : 128;
     (void)units;
-    if (choice > (room && !knob[KNOB_QUERIES]))
+    if (choice > (enough_registers && !knob[KNOB_QUERIES]))
         return false;
     knob[KNOB_QUERIES] = choice ? 64 + 128 - best : best;
     return true;

@@ -5,7 +5,7 @@ usage: embed_ptx.py OUT.c NVCC OP_H ACTIVATIONS_INC MECH_DIR FALLBACK_TXT
        embed_ptx.py --fold FALLBACK_TXT LIST...
 
 What was compiled before is kept in the folder OUT.c.kept and taken again if nothing has changed.
-Without nvcc (NVCC is "none") the list is empty. The NVRTC beside nvcc compiles them where there is
+Without nvcc (NVCC is "none") the list is empty. The NVRTC that comes with nvcc compiles them where there is
 one, because it is several times as fast. Both say of their PTX that it is of their own version, and
 a driver refuses what is newer than itself; where ptxas agrees, it is said to be of version 7.0, which
 every driver of CUDA 11 and later takes.

@@ -104,7 +104,8 @@ typedef FV_CELL(1) value;
 #define STAGE_WORDS (FV_TILE * (KEY_PITCH + VALUE_PITCH) / 16)
 #define RESULT_PITCH (COLUMNS + 1)
 #define RESULT_WORDS ((FV_BLOCKS * KEYS * RESULT_PITCH + 3) / 4)
-#define ROOM_WORDS (FV_STAGES * STAGE_WORDS > RESULT_WORDS ? FV_STAGES * STAGE_WORDS : RESULT_WORDS)
+#define SHARED_WORDS                                                                               \
+    (FV_STAGES * STAGE_WORDS > RESULT_WORDS ? FV_STAGES * STAGE_WORDS : RESULT_WORDS)
 
 /* Copies a row of a tile, if it exists: followed by zeros after `left` numbers, or all zeros. */
 template <int N, bool WIDE, class C>
@@ -251,20 +252,20 @@ typedef struct place {
  * features; rotated features minus a reference; values. */
 typedef struct part_sums {
     sums acc;
-    float scale[KEPT], reference[4], m[4], turned[4], apart[4], v[8];
+    float scale[KEPT], reference[4], m[4], turned[4], deviation[4], v[8];
 } part_sums;
 
 /* Sums of each warp, in shared memory: of values, and of features as in part_sums: m, turned,
- * apart. */
+ * deviation. */
 typedef struct warp_sums {
     float vmean[WARPS][COLUMNS], of_warp[3][WARPS][32];
 } warp_sums;
 
-inline void copy_tile(OPERANDS, fv_words *room, const place &p, uint j0, uint tile)
+inline void copy_tile(OPERANDS, fv_words *shared_memory, const place &p, uint j0, uint tile)
 {
     const key *keys = base0 + at0.x + (size_t)p.r0 * at0.y + p.head * FV_D;
     const value *values = base1 + at1.x + (size_t)p.r0 * at1.y + p.head * FV_DV + j0;
-    uchar *to = (uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
+    uchar *to = (uchar *)(shared_memory + tile % FV_STAGES * STAGE_WORDS);
     const uint per = FV_GROUP / 8; /* eight threads have a row */
     for (uint r = p.me / 8; r < FV_TILE; r += per) {
         const uint row = tile * FV_TILE + r, from = min(row, p.n - 1);
@@ -356,7 +357,7 @@ inline void add_centred(part_sums &s, features &y, const place &p, const uchar *
     }
     cut_rows(y, p, row);
     EACH(i, 4)
-        s.apart[i] += row_sum(y.x[i]);
+        s.deviation[i] += row_sum(y.x[i]);
     EACH(k, 4 / SHARING) {
         const uint r = SHARING > 1 ? k * SHARING + p.across : k;
         float x[8];
@@ -390,23 +391,23 @@ inline void add_step(OPERANDS, part_sums &s, features &y, const place &p, const 
 #endif
 }
 
-/* Adds all rows of the part, tile by tile; `room` is the shared memory for tiles. */
-inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
+/* Adds all rows of the part, tile by tile; `shared_memory` is the shared memory for tiles. */
+inline void add_rows(OPERANDS, part_sums &s, fv_words *shared_memory, const place &p,
                      const float learned[2][MINE], uint j0)
 {
     const uint tiles = (p.n + FV_TILE - 1) / FV_TILE;
     EACH(tile, FV_STAGES - 1) {
         if (tile < tiles)
-            copy_tile(OPERANDS_GIVEN, room, p, j0, tile);
+            copy_tile(OPERANDS_GIVEN, shared_memory, p, j0, tile);
         fv_cp_commit();
     }
     for (uint tile = 0; tile < tiles; tile++) {
         fv_cp_wait<FV_STAGES - 2>();
         FV_BARRIER();
         if (tile + FV_STAGES - 1 < tiles)
-            copy_tile(OPERANDS_GIVEN, room, p, j0, tile + FV_STAGES - 1);
+            copy_tile(OPERANDS_GIVEN, shared_memory, p, j0, tile + FV_STAGES - 1);
         fv_cp_commit();
-        const uchar *here = (const uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
+        const uchar *here = (const uchar *)(shared_memory + tile % FV_STAGES * STAGE_WORDS);
         const uchar *value_rows = here + FV_TILE * KEY_PITCH;
         if (p.across >= ACROSS)
             continue;
@@ -452,7 +453,7 @@ inline void add_warps(float *result, warp_sums &w, const part_sums &s, const pla
     }
     EACH(i, 4) {
         const float own[3] = {fv_quad_sum(s.m[i]), fv_quad_sum(TURNED ? s.turned[i] : s.m[i]),
-                              fv_quad_sum(s.apart[i])};
+                              fv_quad_sum(s.deviation[i])};
         EACH(k, 3)
             if (p.t == 0)
                 w.of_warp[k][p.warp][4 * p.g + i] = own[k];
@@ -533,7 +534,7 @@ inline void fold_into_state(OPERANDS, FV_CELL(6) *state, const float *result, co
  * order. */
 kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_reduce(OPERANDS)
 {
-    FV_SHARED fv_words room[ROOM_WORDS];
+    FV_SHARED fv_words shared_memory[SHARED_WORDS];
     FV_SHARED warp_sums w;
     const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4;
     const uint part = get_group_id(1), head = get_group_id(0) / (SERIAL ? 1 : SLICES);
@@ -558,12 +559,12 @@ kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_reduce(OPERANDS)
         EACH(i, KEPT)
             s.scale[i] = 0x1p126f;
         FV_BARRIER();
-        add_rows(OPERANDS_GIVEN, s, room, p, learned, slice * COLUMNS);
+        add_rows(OPERANDS_GIVEN, s, shared_memory, p, learned, slice * COLUMNS);
         fv_cp_wait<0>();
         FV_BARRIER();
-        add_warps((float *)room, w, s, p);
+        add_warps((float *)shared_memory, w, s, p);
         FV_BARRIER();
-        fold_into_state(OPERANDS_GIVEN, state, (const float *)room, w, p, slice * COLUMNS,
+        fold_into_state(OPERANDS_GIVEN, state, (const float *)shared_memory, w, p, slice * COLUMNS,
                         slice == (SERIAL ? SLICES - 1 : 0));
     }
 }
@@ -772,9 +773,9 @@ kernel void __launch_bounds__(FV_GROUP, FV_LEAST) lattn_apply(OPERANDS)
 
     /* Blocks of rows are distributed evenly over the work-groups. */
     const uint each = 16 * TILES, blocks = (rows + WARPS * each - 1) / (WARPS * each);
-    const uint turns = (blocks + get_num_groups(1) - 1) / get_num_groups(1);
-    for (uint turn_of = 0; turn_of < turns; turn_of++) {
-        const uint r = ((get_group_id(1) * turns + turn_of) * WARPS + p.warp) * each;
+    const uint iterations = (blocks + get_num_groups(1) - 1) / get_num_groups(1);
+    for (uint iteration = 0; iteration < iterations; iteration++) {
+        const uint r = ((get_group_id(1) * iterations + iteration) * WARPS + p.warp) * each;
         if (r >= rows)
             break;
         /* All loads are issued before any of them is used. */

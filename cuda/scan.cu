@@ -122,13 +122,14 @@ template <bool STATES> inline void tokens(OPERANDS)
             all.lost[item] = 0.f;
         }
 
-        chunk_ahead<STATES> ahead;
-        ahead.own = {1.f, 1.f, 0.f, 0.f};
-        read_chunk<STATES>(OPERANDS_GIVEN, ahead, p, slice, passing, begin, min(step, end - begin));
+        loaded_chunk<STATES> loaded;
+        loaded.own = {1.f, 1.f, 0.f, 0.f};
+        read_chunk<STATES>(OPERANDS_GIVEN, loaded, p, slice, passing, begin,
+                           min(step, end - begin));
         for (uint row = begin, n; row < end; row += n) {
             n = min(step, end - row);
-            prepare_chunk<STATES>(OPERANDS_GIVEN, m, p, ahead, all, slice, passing, now, n, row + n,
-                                  min(step, end - row - n));
+            prepare_chunk<STATES>(OPERANDS_GIVEN, m, p, loaded, all, slice, passing, now, n,
+                                  row + n, min(step, end - row - n));
             now = 1 - now;
 
             float out[2][4] = {}, held[2][4] = {}, value[2][4];
@@ -199,16 +200,16 @@ kernel void __launch_bounds__(FV_GROUP) scan_begins(OPERANDS)
     const uint column = get_group_id(1) * COLUMNS + warp * 16 + g;
     const size_t corner = ((size_t)head * WIDTH + 2 * t) * FV_DV + column;
     state_part s, next;
-    float ahead[STATE_TILES];
+    float loaded[STATE_TILES];
     const uint of_row = me % TOKENS, row = me / TOKENS;
     const auto fetch = [&](uint segment, int block) {
         const float *from = passing_of(table, segment, head) + row * WIDTH + of_row;
         EACH(i, STATE_TILES) {
             const int c = block * TOKENS, r = i * ABREAST;
-            ahead[i] = 0.f;
+            loaded[i] = 0.f;
             if ((r + ABREAST <= WIDTH || r + row < WIDTH) &&
                 (c + TOKENS <= WIDTH || c + of_row < WIDTH))
-                ahead[i] = from[r * WIDTH + c];
+                loaded[i] = from[r * WIDTH + c];
         }
     };
 
@@ -227,7 +228,7 @@ kernel void __launch_bounds__(FV_GROUP) scan_begins(OPERANDS)
         EACH(block, BLOCKS) {
             FV_BARRIER();
             EACH(i, STATE_TILES)
-                matrix[(row + i * ABREAST) * BLOCK_PITCH + of_row] = ahead[i];
+                matrix[(row + i * ABREAST) * BLOCK_PITCH + of_row] = loaded[i];
             if (block + 1 < BLOCKS)
                 fetch(segment, block + 1);
             else if (segment + 2 < groups)
@@ -237,7 +238,7 @@ kernel void __launch_bounds__(FV_GROUP) scan_begins(OPERANDS)
                 const int n = 2 * block + half_;
                 if (n >= STATE_TILES)
                     break;
-                const factors x = factors_of(s[n][0], s[n][2], s[n][1], s[n][3]);
+                const split4 x = split4_of(s[n][0], s[n][2], s[n][1], s[n][3]);
                 each_of_tile(n, t, column, FV_DV, [&](int i, uint at) {
                     const float more = own[at];
                     own[at] = s[n][i];

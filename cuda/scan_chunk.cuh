@@ -21,14 +21,14 @@ inline float faded(float x, float part, float lost)
     return part < 0.5f ? part * x : x - lost * x;
 }
 
-/* Four numbers as operands of tensor cores. */
-typedef struct factors {
+/* Four numbers as operands of tensor cores: each is split into a high and a low part. */
+typedef struct split4 {
     uint high[4], low[4];
-} factors;
+} split4;
 
-inline factors factors_of(float a, float b, float c, float d)
+inline split4 split4_of(float a, float b, float c, float d)
 {
-    factors y;
+    split4 y;
     fv_split(a, y.high[0], y.low[0]);
     fv_split(b, y.high[1], y.low[1]);
     fv_split(c, y.high[2], y.low[2]);
@@ -36,7 +36,7 @@ inline factors factors_of(float a, float b, float c, float d)
     return y;
 }
 
-/* Two numbers as factors. */
+/* Two numbers, split in the same way. */
 typedef struct __align__(16) couple
 {
     uint high[2], low[2];
@@ -51,7 +51,7 @@ inline couple couple_of(float a, float b)
     return y;
 }
 
-inline void multiply(float sum[4], const factors &a, const couple &b)
+inline void multiply(float sum[4], const split4 &a, const couple &b)
 {
     fv_mma_tf32(sum, a.low, b.high);
     fv_mma_tf32(sum, a.high, b.low);
@@ -157,7 +157,7 @@ template <bool STATES> struct numbers {
 
 /* What a thread loads of the next chunk while the current one is computed: channels of q and k, and
  * values. */
-template <bool STATES> struct chunk_ahead {
+template <bool STATES> struct loaded_chunk {
     float channel[ITEMS][TOKENS], decays[BY_CHANNEL ? ITEMS : 1][TOKENS], some[VALUES];
     token own;
 };
@@ -165,7 +165,7 @@ template <bool STATES> struct chunk_ahead {
 /* Loads `n` tokens from `row` on. The value channels are those of a slice; values are 0 if T is
  * computed. */
 template <bool STATES>
-inline void read_chunk(OPERANDS, chunk_ahead<STATES> &to, const place &p, uint slice, bool passing,
+inline void read_chunk(OPERANDS, loaded_chunk<STATES> &to, const place &p, uint slice, bool passing,
                        uint row, uint n)
 {
     const uint me = p.me, head = p.head;
@@ -218,7 +218,8 @@ inline void set_tokens(chunk_memory &m, const place &p, const token &own, float 
 /* Calls put(features, whether they are of q, token, channel, number) for each of this thread's
  * numbers of a chunk. */
 template <bool STATES, class F>
-inline void each_number(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x, const F &put)
+inline void each_number(chunk_memory &m, const place &p, const loaded_chunk<STATES> &x,
+                        const F &put)
 {
     EACH(item, ITEMS) {
         const uint number = NUMBER(p, item), c = number % FV_D;
@@ -231,7 +232,7 @@ inline void each_number(chunk_memory &m, const place &p, const chunk_ahead<STATE
 
 #if STATS
 template <bool STATES>
-inline void row_statistics(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x)
+inline void row_statistics(chunk_memory &m, const place &p, const loaded_chunk<STATES> &x)
 {
     each_number<STATES>(m, p, x, [&](features &to, bool query, int i, uint c, float number) {
         (to.x + c)[i * PITCH] = number;
@@ -253,7 +254,7 @@ inline void row_statistics(chunk_memory &m, const place &p, const chunk_ahead<ST
 
 /* Stores features and values of a chunk of n tokens. */
 template <bool STATES>
-inline void make_features(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x, uint n)
+inline void make_features(chunk_memory &m, const place &p, const loaded_chunk<STATES> &x, uint n)
 {
     each_number<STATES>(m, p, x, [&](features &to, bool query, int i, uint c, float number) {
         float out_q[FV_BLOCKS], out_k[FV_BLOCKS];
@@ -314,7 +315,7 @@ template <bool STATES> struct decay_of_all {
 #if BY_CHANNEL
 /* Computes the decays of channels, token by token, and their product over the chunk. */
 template <bool STATES>
-inline void channel_decays(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x,
+inline void channel_decays(chunk_memory &m, const place &p, const loaded_chunk<STATES> &x,
                            decay_of_all<STATES> &all)
 {
     EACH(item, ITEMS) {
@@ -344,16 +345,16 @@ inline void token_decays(chunk_memory &m, uint lane)
     const uint here = lane % TOKENS;
     const float own_part = BY_HEAD ? m.part[here] : 1.f;
     float from = own_part, to = own_part;
-    EACH(turn, BY_HEAD ? 4 : 0) {
-        const int far = 1 << turn;
+    EACH(level, BY_HEAD ? 4 : 0) {
+        const int far = 1 << level;
         const float before = fv_shfl_up(from, far), behind = fv_shfl_down(to, far);
         from *= here >= (uint)far ? before : 1.f;
         to *= here + far < TOKENS ? behind : 1.f;
     }
     const float before = fv_shfl_up(from, 1), behind = fv_shfl_down(to, 1);
     float gone = m.lost[here] * (here > 0 ? before : 1.f);
-    EACH(turn, BY_HEAD ? 4 : 0)
-        gone += fv_shfl_xor(gone, 1 << turn);
+    EACH(level, BY_HEAD ? 4 : 0)
+        gone += fv_shfl_xor(gone, 1 << level);
     if (lane < TOKENS) {
         m.since[here] = from;
         m.until[here] = BY_HEAD && here + 1 < TOKENS ? behind : 1.f;
@@ -370,8 +371,8 @@ inline void token_decays(chunk_memory &m, uint lane)
 /* A warp computes every fourth key. */
 template <bool STATES> inline void token_products(chunk_memory &m, const place &p)
 {
-    EACH(turn, STATES ? 0 : TOKENS / 4) {
-        const uint j = 4 * turn + p.warp;
+    EACH(pass, STATES ? 0 : TOKENS / 4) {
+        const uint j = 4 * pass + p.warp;
         float sums[TOKENS] = {};
         EACH(run, (WIDTH + 31) / 32) {
             /* Beyond the last channel there are zeros. */
@@ -379,10 +380,10 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
             const float *part = m.parts + p.lane + run * 32, *query = m.q.x + p.lane + run * 32;
             float key = (m.k.x + j * PITCH + p.lane)[run * 32];
             EACH(i, TOKENS)
-                if (i >= 4 * turn) {
-                    const float fades = i > 4 * turn + 3 || i > j ? part[i * PITCH] : 1.f;
+                if (i >= 4 * pass) {
+                    const float fades = i > 4 * pass + 3 || i > j ? part[i * PITCH] : 1.f;
                     key *= WIDTH % 32 == 0 || c < WIDTH ? fades : 1.f;
-                    sums[i] += i > 4 * turn + 3 || i >= j ? query[i * PITCH] * key : 0.f;
+                    sums[i] += i > 4 * pass + 3 || i >= j ? query[i * PITCH] * key : 0.f;
                 }
         }
         const float sum = sum_of_sixteen(sums, p.lane);
@@ -405,8 +406,8 @@ template <bool STATES> inline void token_products(chunk_memory &m, const place &
         const uint at = p.g * PITCH + 2 * p.t;
         const couple low = next_to(p.warp < 2 ? m.q : m.k, at, 8 * i);
         const couple high = next_to(p.warp < 2 ? m.q : m.k, at, 8 * (i + PITCH));
-        const factors x = {{low.high[0], high.high[0], low.high[1], high.high[1]},
-                           {low.low[0], high.low[0], low.low[1], high.low[1]}};
+        const split4 x = {{low.high[0], high.high[0], low.high[1], high.high[1]},
+                          {low.low[0], high.low[0], low.low[1], high.low[1]}};
         multiply(sum, x, next_to(m.k, key * PITCH + at, 8 * i));
     }
     const uint j = key + 2 * p.t;
@@ -482,25 +483,25 @@ inline void divide(chunk_memory &m, const place &p, uint now, float epsilon)
 
 /* ---- all of it ---- */
 
-/* Computes features, products of tokens and the divisor for the chunk of n tokens that was loaded.
- * Loads the following chunk, which begins at `row`, into `next`, if there is one. */
+/* Computes features, products of tokens and the divisor for the chunk of n tokens in `loaded`. Then
+ * loads the following chunk into it: `next` tokens from `row` on, or none. */
 template <bool STATES>
-inline void prepare_chunk(OPERANDS, chunk_memory &m, const place &p, chunk_ahead<STATES> &ahead,
+inline void prepare_chunk(OPERANDS, chunk_memory &m, const place &p, loaded_chunk<STATES> &loaded,
                           decay_of_all<STATES> &all, uint slice, bool passing, uint now, uint n,
                           uint row, uint next)
 {
     FV_BARRIER();
-    set_tokens(m, p, ahead.own, f.s0);
+    set_tokens(m, p, loaded.own, f.s0);
 #if STATS
-    row_statistics<STATES>(m, p, ahead);
+    row_statistics<STATES>(m, p, loaded);
 #endif
     FV_BARRIER();
-    make_features<STATES>(m, p, ahead, n);
+    make_features<STATES>(m, p, loaded, n);
 #if BY_CHANNEL
-    channel_decays<STATES>(m, p, ahead, all);
+    channel_decays<STATES>(m, p, loaded, all);
 #endif
     if (next)
-        read_chunk<STATES>(OPERANDS_GIVEN, ahead, p, slice, passing, row, next);
+        read_chunk<STATES>(OPERANDS_GIVEN, loaded, p, slice, passing, row, next);
     FV_BARRIER();
     if (UNIT) {
         make_unit(m, p);

@@ -24,7 +24,7 @@ inline void against_state(float out[2][4], float held[2][4], const chunk_memory 
                           const state_part &s)
 {
     EACH(i, STATE_TILES) {
-        const factors x = factors_of(s[i][0], s[i][2], s[i][1], s[i][3]);
+        const split4 x = split4_of(s[i][0], s[i][2], s[i][1], s[i][3]);
         EACH(half_, 2) {
             const uint at = p.g * PITCH + 2 * p.t;
             const int further = 8 * (half_ * PITCH + i);
@@ -97,7 +97,7 @@ inline void add_products(float out[2][4], const chunk_memory &m, const place &p,
     }
     const float *pairs = m.a + p.g * PAIR_PITCH + p.t;
     EACH(h, 2) {
-        const factors x = factors_of(value[h][0], value[h][1], value[h][2], value[h][3]);
+        const split4 x = split4_of(value[h][0], value[h][1], value[h][2], value[h][3]);
         EACH(half_, 2) {
             const float *pair = pairs + 8 * (half_ * PAIR_PITCH + h);
             if (half_ >= h)
@@ -114,22 +114,22 @@ inline void renew_state(state_part &s, const chunk_memory &m, const place &p,
 {
     constexpr int ABREAST = 4;
     float all = m.whole[0], all_gone = m.whole[1];
-    factors x[2];
+    split4 x[2];
     const float *until = m.until + p.t;
 #if BY_CHANNEL
     const float *part = m.fade[0] + 2 * p.t, *lost = m.fade[1] + 2 * p.t;
 #endif
     EACH(h, 2) {
         const float early = until[8 * h], late = until[8 * h + 4];
-        x[h] = factors_of(early * value[h][0], early * value[h][1], late * value[h][2],
-                          late * value[h][3]);
+        x[h] = split4_of(early * value[h][0], early * value[h][1], late * value[h][2],
+                         late * value[h][3]);
     }
-    EACH(turn, (STATE_TILES + ABREAST - 1) / ABREAST)
+    EACH(pass, (STATE_TILES + ABREAST - 1) / ABREAST)
         EACH(h, 2) {
             if (h && n <= 8)
                 continue;
             EACH(j, ABREAST) {
-                const int i = turn * ABREAST + j;
+                const int i = pass * ABREAST + j;
                 if (i >= STATE_TILES)
                     break;
                 float more[4] = {};

@@ -13,23 +13,23 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 QUOTED_OR_BLANK = re.compile(r"""(?P<quoted>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\s+""")
-NO_BLANK_BESIDE = re.compile(r"[][(){},;?:]")
+NO_BLANK_AROUND = re.compile(r"[][(){},;?:]")
 OPERATOR_AND_WORD = re.compile(r"[-+*/%&|^<>=!~][\w.]|[\w.][-+*/%&|^<>=!~]")
 # In 0xe + 1 the space must stay, because 0xe+1 would be read as one number.
 NUMBER_BEFORE_SIGN = re.compile(r"(?<![\w.])\.?\d[\w.]*[eEpP]$")
 
 
 def squeeze(code):
-    """Code of one line without the blanks that separate no tokens. Those beside a quote or a
+    """Code of one line without the blanks that separate no tokens. Those next to a quote or a
     backslash and between two operators stay."""
     def shorter(found):
         before, after = code[:found.start()], code[found.end():]
-        beside = before[-1:] + after[:1]
+        around = before[-1:] + after[:1]
         if found["quoted"]:
             return found[0]
-        if NO_BLANK_BESIDE.search(beside):
+        if NO_BLANK_AROUND.search(around):
             return ""
-        if OPERATOR_AND_WORD.fullmatch(beside) and not NUMBER_BEFORE_SIGN.search(before):
+        if OPERATOR_AND_WORD.fullmatch(around) and not NUMBER_BEFORE_SIGN.search(before):
             return ""
         return " "
     return QUOTED_OR_BLANK.sub(shorter, code.strip())

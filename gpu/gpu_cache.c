@@ -97,9 +97,9 @@ static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
     if (size < sizeof *h)
         return 0;
     memcpy(h, data, sizeof *h);
-    const uint64_t room = size - sizeof *h;
-    if (memcmp(h->magic, magic, sizeof magic) != 0 || h->key_size > room ||
-        h->binary_size > room - h->key_size || h->binary_size == 0)
+    const uint64_t left = size - sizeof *h;
+    if (memcmp(h->magic, magic, sizeof magic) != 0 || h->key_size > left ||
+        h->binary_size > left - h->key_size || h->binary_size == 0)
         return 0;
     const char *key = data + sizeof *h;
     if (checksum(h, key, key + h->key_size) != h->checksum)
@@ -141,9 +141,9 @@ bool fv_gpu_entry_name(const char *name)
 
 static fovea_status entry_path(const fv_gpu_cache *c, const fv_gpu_key *k, char **out)
 {
-    const size_t room = strlen(c->folder) + NAME_DIGITS + sizeof "/.bin";
-    FV_TRY(fv_mem_alloc(out, room, FV_MEM_DEVICE, "a file name"));
-    snprintf(*out, room, "%s/%016" PRIx64 ".bin", c->folder, hash(hash_begin, k->text, k->size));
+    const size_t length = strlen(c->folder) + NAME_DIGITS + sizeof "/.bin";
+    FV_TRY(fv_mem_alloc(out, length, FV_MEM_DEVICE, "a file name"));
+    snprintf(*out, length, "%s/%016" PRIx64 ".bin", c->folder, hash(hash_begin, k->text, k->size));
     return FOVEA_OK;
 }
 
@@ -156,9 +156,9 @@ static fovea_status default_folder(char **out)
     }
     if (!base || base[0] != '/')
         return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; name a folder");
-    const size_t room = strlen(base) + strlen(below) + 1;
-    FV_TRY(fv_mem_alloc(out, room, FV_MEM_DEVICE, "a file name"));
-    snprintf(*out, room, "%s%s", base, below);
+    const size_t length = strlen(base) + strlen(below) + 1;
+    FV_TRY(fv_mem_alloc(out, length, FV_MEM_DEVICE, "a file name"));
+    snprintf(*out, length, "%s%s", base, below);
     return FOVEA_OK;
 }
 

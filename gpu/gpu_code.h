@@ -79,7 +79,7 @@ typedef struct fv_gpu_code {
     /* Pre-passes, which run first and in this order. They leave results in the step's scratch,
      * which is passed to all kernels in place of a table. With `segments` they run only if there
      * are several. */
-    fv_gpu_pass ahead[FV_GPU_PASSES];
+    fv_gpu_pass pre_pass[FV_GPU_PASSES];
     /* OpenCL only: index of the weight that is passed to kernels as an image of its whole buffer,
      * with texels of 16 bytes. The weight must begin at a texel. 0: none. */
     uint32_t image;

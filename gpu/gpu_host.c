@@ -27,10 +27,10 @@ void fv_gpu_append(fv_gpu_text *t, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    const size_t room = sizeof t->text - t->length;
-    const int n = vsnprintf(t->text + t->length, room, format, list);
+    const size_t left = sizeof t->text - t->length;
+    const int n = vsnprintf(t->text + t->length, left, format, list);
     va_end(list);
-    if (n < 0 || (size_t)n >= room)
+    if (n < 0 || (size_t)n >= left)
         t->full = true;
     else
         t->length += (size_t)n;
@@ -121,9 +121,9 @@ const char *fv_gpu_forbidden(const char *const *nodes)
 void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words)
 {
     while (*words) {
-        const size_t n = strcspn(words, ";"), used = strlen(list), room = FV_GPU_WORDS - used;
-        if (n + 3 <= room)
-            snprintf(list + used, room, "%s%.*s", used ? "; " : "", (int)n, words);
+        const size_t n = strcspn(words, ";"), used = strlen(list), left = FV_GPU_WORDS - used;
+        if (n + 3 <= left)
+            snprintf(list + used, left, "%s%.*s", used ? "; " : "", (int)n, words);
         words += n + strspn(words + n, "; ");
     }
 }
@@ -272,7 +272,7 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
                              .first = c->first && from == 0,
                              .groups = c->partials ? c->partials : 1,
                              .count = {1, 1, 1},
-                             .ahead = {{1, 1, 1}, {1, 1, 1}}};
+                             .pre_pass = {{1, 1, 1}, {1, 1, 1}}};
     for (uint32_t o = 0; o < s->operands; o++) {
         const fv_operand *op = &l->operand[o];
         const uint32_t elements =
@@ -294,8 +294,8 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
     s->code->shape(l, &piece, out->count);
     if (s->code->segments && piece.groups == 1)
         return;
-    for (uint32_t i = 0; i < FV_GPU_PASSES && s->code->ahead[i].entry; i++, out->passes = i)
-        s->code->ahead[i].shape(l, &piece, out->ahead[i]);
+    for (uint32_t i = 0; i < FV_GPU_PASSES && s->code->pre_pass[i].entry; i++, out->passes = i)
+        s->code->pre_pass[i].shape(l, &piece, out->pre_pass[i]);
 }
 
 /* ---- frames ---- */

@@ -51,7 +51,7 @@ typedef struct fv_gpu_step {
 /* Whether the step's scratch is passed to kernels in place of a table. */
 static inline bool fv_gpu_step_scratch(const fv_gpu_step *s)
 {
-    return s->code->before || (s->code->ahead[0].entry && s->base.l.scratch_mem);
+    return s->code->before || (s->code->pre_pass[0].entry && s->base.l.scratch_mem);
 }
 
 /* Sets all fields except `group`, `piece` and `units`. ENOTSUP if an operand is too large. */
@@ -75,7 +75,7 @@ typedef struct fv_gpu_dispatch {
     uint32_t row0, rows, first, groups;
     size_t count[3]; /* work-groups */
     uint32_t passes; /* number of pre-passes, and work-groups of each */
-    size_t ahead[FV_GPU_PASSES][3];
+    size_t pre_pass[FV_GPU_PASSES][3];
 } fv_gpu_dispatch;
 /* Fills in a dispatch of rows [from, from + rows) of a call. `width`: as in fv_call_place. */
 void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t width,

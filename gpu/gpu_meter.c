@@ -27,7 +27,7 @@ static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 *
 
 enum {
     DOUBLINGS = 20,
-    FEW_TURNS = 1 << 10, /* for a device that ends long loops early */
+    FEW_ITERATIONS = 1 << 10, /* for a device that ends long loops early */
     TRIES = 3,
 };
 
@@ -44,15 +44,16 @@ static fovea_status measure_compute(const fv_gpu_meter *m, void *k, const uint64
                                     uint32_t buffers, const struct effort *effort, double *rate)
 {
     const size_t group = m->group(m->device, k), items = items_of(m, group);
-    const uint32_t most = m->few_turns ? FEW_TURNS : 1u << DOUBLINGS;
+    const uint32_t most = m->ends_long_loops ? FEW_ITERATIONS : 1u << DOUBLINGS;
     double seconds = 0, shortest = 0;
     FV_TRY(m->run(m->device, k, buffer, buffers, 0, items, group, &seconds));
-    for (uint32_t turns = 1; turns <= most && shortest < effort->seconds; turns *= 2) {
+    for (uint32_t iterations = 1; iterations <= most && shortest < effort->seconds;
+         iterations *= 2) {
         for (int i = 0; i == 0 || (i < TRIES && shortest >= effort->seconds); i++) {
-            FV_TRY(m->run(m->device, k, buffer, buffers, turns, items, group, &seconds));
+            FV_TRY(m->run(m->device, k, buffer, buffers, iterations, items, group, &seconds));
             shortest = i == 0 || seconds < shortest ? seconds : shortest;
         }
-        *rate = effort->flops * turns * (double)items / (shortest > 1e-9 ? shortest : 1e-9);
+        *rate = effort->flops * iterations * (double)items / (shortest > 1e-9 ? shortest : 1e-9);
     }
     return FOVEA_OK;
 }

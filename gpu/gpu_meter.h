@@ -10,7 +10,7 @@ typedef struct fv_gpu_meter {
     fv_gpu_store *store;
     uint32_t units;
     uint64_t memory, largest;
-    bool few_turns; /* the device ends work-items that loop for long */
+    bool ends_long_loops; /* the device ends work-items that loop for long */
     /* What to measure in addition to the two rates. */
     bool half, dot, local, image, subgroups;
     /* Creates kernel `entry` of probe.cl with FV_PROBE defined as `which`. */

@@ -69,13 +69,15 @@ FV_KERNEL void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         return;
     const uint part = me.y / width, c = me.y % width;
     const float x = FV_GET(0, FV_AT(0, me.x) + part), rate = FV_GET(1, FV_AT(1, 0) + c);
-    const float turns = x * rate;
-    const float y = turns > 4194304.f ? 4194304.f : turns < -4194304.f ? -4194304.f : turns;
+    const float revolutions = x * rate;
+    const float y = revolutions > 4194304.f    ? 4194304.f
+                    : revolutions < -4194304.f ? -4194304.f
+                                               : revolutions;
     /* What was lost by rounding the product and the rate. */
-    float error = fma(x, rate, -turns);
+    float error = fma(x, rate, -revolutions);
     if (u.s0)
         error += x * FV_GET(1, FV_AT(1, 1) + c);
-    error = fabs(turns) < 4194304.f ? error : 0.f;
+    error = fabs(revolutions) < 4194304.f ? error : 0.f;
     const float t = y - floor(y + 0.5f) + error + FV_GET(2, base2 + at2.x + c);
     FV_PUT(3, FV_AT(3, me.x) + me.y, sin(6.28318531f * t));
 }

@@ -21,7 +21,7 @@ FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5
         return;
     const uint c = 4 * me.y, left = channels - c, y = line % height;
     const uint4 filter = min((uint4)(c, c + 1, c + 2, c + 3), (uint4)(channels - 1)) % period;
-    const bool apart = period < channels && period % 4 != 0; /* filters that are shared */
+    const bool gathered = period < channels && period % 4 != 0; /* filters that are shared */
     float4 sum[TILE], bias = 0.f;
     if (FV_HAS2) {
         global const FV_CELL(2) *from = base2 + at2.x;
@@ -45,7 +45,7 @@ FV_KERNEL void dwconv(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5
         }
         FV_TIMES(j, SIZE) {
             global const FV_CELL(1) *tap = base1 + at1.x + (i * SIZE + j) * CHANNELS;
-            const float4 w = apart
+            const float4 w = gathered
                                  ? (float4)(FV_GET(1, tap + filter.s0), FV_GET(1, tap + filter.s1),
                                             FV_GET(1, tap + filter.s2), FV_GET(1, tap + filter.s3))
                                  : FV_GET4(1, FV_ALIGNED(4, tap + filter.s0));

@@ -20,7 +20,7 @@ static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memor
 
 FV_KERNEL void foveated(OPERANDS)
 {
-    SHARED_ROOM group_memory memory;
+    SHARED_VAR group_memory memory;
     SHARED group_memory *m = &memory;
     fv_fovea fovea = fovea_of(dim);
     const span s = span_of(&fovea, BLOCK, row0, rows);

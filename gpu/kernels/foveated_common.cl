@@ -28,8 +28,8 @@ typedef struct span {
 static inline span span_of(const fv_fovea *fovea, uint size, uint row0, uint rows)
 {
     const uint parts = (QUERIES + size - 1) / size, width = fovea->width;
-    const uint ahead = row0 < fovea->prefix ? min(fovea->prefix - row0, rows) : 0;
-    const uint blocks = fv_ceil_div(ahead, QUERIES), block = get_group_id(0) / parts;
+    const uint prefix_rows = row0 < fovea->prefix ? min(fovea->prefix - row0, rows) : 0;
+    const uint blocks = fv_ceil_div(prefix_rows, QUERIES), block = get_group_id(0) / parts;
     const uint across = fv_ceil_div(width, FV_FOVEA_BLOCK);
     span s;
     s.begin = get_group_id(0) % parts * size;
@@ -38,9 +38,9 @@ static inline span span_of(const fv_fovea *fovea, uint size, uint row0, uint row
         s.y = s.x = 0;
         s.row = block * QUERIES;
         s.pitch = s.across = FV_FOVEA_BLOCK;
-        s.rows = ahead;
+        s.rows = prefix_rows;
     } else {
-        const uint top = (row0 + ahead - fovea->prefix) / width / FV_FOVEA_BLOCK;
+        const uint top = (row0 + prefix_rows - fovea->prefix) / width / FV_FOVEA_BLOCK;
         s.y = (top + (block - blocks) / across) * FV_FOVEA_BLOCK;
         s.x = (block - blocks) % across * FV_FOVEA_BLOCK;
         s.row = fovea->prefix + s.y * width + s.x - row0;

@@ -24,12 +24,12 @@ static inline uint2 cell_of(fv_fovea_ring r, uint n)
 {
     const uint wide = r.area.x1 - r.area.x0, left = r.hole.x0 - r.area.x0;
     const uint narrow = wide - (r.hole.x1 - r.hole.x0);
-    const uint above = (r.hole.y0 - r.area.y0) * wide, beside = (r.hole.y1 - r.hole.y0) * narrow;
+    const uint above = (r.hole.y0 - r.area.y0) * wide, sides = (r.hole.y1 - r.hole.y0) * narrow;
     if (n < above)
         return (uint2)(r.area.y0 + n / wide, r.area.x0 + n % wide);
     n -= above;
-    if (n >= beside)
-        return (uint2)(r.hole.y1 + (n - beside) / wide, r.area.x0 + (n - beside) % wide);
+    if (n >= sides)
+        return (uint2)(r.hole.y1 + (n - sides) / wide, r.area.x0 + (n - sides) % wide);
     const uint x = n % narrow;
     return (uint2)(r.hole.y0 + n / narrow, x < left ? r.area.x0 + x : r.hole.x1 + x - left);
 }

@@ -160,7 +160,7 @@ static inline float fv_number8(float8 x, uint i)
 #include "gpu/kernels/gemm_half.cl"
 #else
 
-/* ---- factors and sums ---- */
+/* ---- operands and sums ---- */
 
 /* FV_STEPS    steps of k that are read at once: 1, or 4 as a word
  * FV_WEIGHT   where the packed weight begins; FV_GET_W(n, p, scale): loads n neighbours of it
@@ -525,8 +525,8 @@ FV_KERNEL void product(FV_ARGS)
         }
     }
 #if FV_LK > 1
-    FV_SHARED FV_SUM1 room[FV_GROUP * FV_TN];
-    local FV_SUM1 *mine = room + lane * FV_TN;
+    FV_SHARED FV_SUM1 partial[FV_GROUP * FV_TN];
+    local FV_SUM1 *mine = partial + lane * FV_TN;
     FV_EACH(i) {
         FV_BARRIER();
         FV_CAT(vstore, FV_TN)(acc[i], 0, mine);

@@ -146,20 +146,20 @@ FV_KERNEL void row_panels(FV_ARGS)
 /* Adds the products of FV_CHUNK steps. From two steps to the next two, a and w move by the given
  * strides. Four steps are written out; loading the operands of all would take too many
  * registers. */
-#define FV_ADD_CHUNK(ROW_RUN, a, rows_apart, COLUMN_RUN, w, columns_apart)                         \
+#define FV_ADD_CHUNK(ROW_RUN, a, row_stride, COLUMN_RUN, w, column_stride)                         \
     do {                                                                                           \
         FV_H(FV_TN) sum[FV_TM];                                                                    \
         FV_EACH(i)                                                                                 \
             sum[i] = (FV_H(FV_TN))(0);                                                             \
         for (uint k = 0; k < FV_CHUNK; k += 4) {                                                   \
             FV_TIMES(s, 2) {                                                                       \
-                FV_PAIR_COLUMNS(COLUMN_RUN, (w) + s * (columns_apart));                            \
-                FV_PAIR_ROWS(0, ROW_RUN, (a) + s * (rows_apart));                                  \
+                FV_PAIR_COLUMNS(COLUMN_RUN, (w) + s * (column_stride));                            \
+                FV_PAIR_ROWS(0, ROW_RUN, (a) + s * (row_stride));                                  \
                 if (FV_TM == 8)                                                                    \
-                    FV_PAIR_ROWS(FV_TM - 4, ROW_RUN, (a) + s * (rows_apart));                      \
+                    FV_PAIR_ROWS(FV_TM - 4, ROW_RUN, (a) + s * (row_stride));                      \
             }                                                                                      \
-            a += 2 * (rows_apart);                                                                 \
-            w += 2 * (columns_apart);                                                              \
+            a += 2 * (row_stride);                                                                 \
+            w += 2 * (column_stride);                                                              \
         }                                                                                          \
         FV_EACH(i)                                                                                 \
             acc[i] += FV_H_FLOAT(FV_TN, sum[i]);                                                   \

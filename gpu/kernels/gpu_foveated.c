@@ -38,9 +38,9 @@ void fv_gpu_cover_blocks(const fv_launch *l, const fv_gpu_piece *p, uint32_t que
 {
     const fv_fovea f = fv_fovea_of(&l->args.prob);
     const uint32_t left = p->row0 < f.prefix ? f.prefix - p->row0 : 0;
-    const uint32_t ahead = fv_min_u32(left, p->rows), rows = p->rows - ahead;
-    const uint32_t from = p->row0 + ahead - f.prefix;
-    size_t blocks = fv_gpu_groups(ahead, QUERIES);
+    const uint32_t prefix_rows = fv_min_u32(left, p->rows), rows = p->rows - prefix_rows;
+    const uint32_t from = p->row0 + prefix_rows - f.prefix;
+    size_t blocks = fv_gpu_groups(prefix_rows, QUERIES);
     if (rows > 0) {
         const uint32_t top = from / f.width / FV_FOVEA_BLOCK;
         const uint32_t bottom = (from + rows - 1) / f.width / FV_FOVEA_BLOCK;

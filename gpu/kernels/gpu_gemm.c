@@ -139,7 +139,7 @@ void fv_gpu_cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
                                        .local = LOCAL_##name,                                      \
                                        .define = define_##name,                                    \
                                        .shape = shape_##name,                                      \
-                                       .ahead = {__VA_ARGS__},                                     \
+                                       .pre_pass = {__VA_ARGS__},                                  \
                                        .align = rows_align};
 
 /* Defines kernels whose work-groups have `items` work-items, are `height` rows high and at most

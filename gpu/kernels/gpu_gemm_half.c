@@ -176,8 +176,8 @@ static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {
  * long as products with some 30 columns. */
 double fv_gpu_half_cost(const fv_problem *p, double rate)
 {
-    const double ahead = 60. * p->dim[FV_DIM_ROWS] * p->dim[FV_GEMM_K];
-    return (fv_problem_flops(p) + ahead) / rate;
+    const double pre_pass = 60. * p->dim[FV_DIM_ROWS] * p->dim[FV_GEMM_K];
+    return (fv_problem_flops(p) + pre_pass) / rate;
 }
 
 static double cost_direct(const fv_problem *p, const fv_knobs *knobs)

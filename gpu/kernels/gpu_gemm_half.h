@@ -28,7 +28,8 @@ uint32_t fv_gpu_half_local_scales(const fv_launch *l, uint32_t group);
  * float16. */
 #define FV_GPU_HALF_CODE                                                                           \
     .program = "gemm", .entry = "product", .macros = " -cl-mad-enable",                            \
-    .ahead = {{"row_scales", fv_gpu_half_shape_scales}, {"row_panels", fv_gpu_half_shape_panels}}, \
+    .pre_pass = {{"row_scales", fv_gpu_half_shape_scales},                                         \
+                 {"row_panels", fv_gpu_half_shape_panels}},                                        \
     .align = 64
 
 #endif

@@ -7,7 +7,7 @@ static void shape_means(const fv_launch *l, const fv_gpu_piece *p, size_t count[
     count[0] = fv_gpu_groups((uint64_t)p->rows * l->args.prob.dim[FV_ATTN_D], p->group);
 }
 
-static void shape_factors(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+static void shape_scales(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     count[0] = fv_gpu_groups((uint64_t)p->rows * l->args.prob.dim[FV_ATTN_DV], p->group);
 }
@@ -22,9 +22,9 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 }
 
 FV_GPU_CODE(fv_gpu_keys_i8, "keys_i8", "keys_i8", 64, .shape = shape,
-            .ahead = {{"key_means", shape_means}, {"value_factors", shape_factors}})
+            .pre_pass = {{"key_means", shape_means}, {"value_scales", shape_scales}})
 
-/* The scratch has a mean or a factor for each channel. */
+/* The scratch has a mean for each channel of keys and an inverse scale for each of values. */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;

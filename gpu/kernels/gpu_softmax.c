@@ -96,10 +96,10 @@ static void shape_remember(const fv_launch *l, const fv_gpu_piece *p, size_t cou
 
 FV_GPU_CODE(fv_gpu_softmax_scan, "softmax_scan", "softmax_scan", 64, .local = local_plain,
             .define = scan_define, .shape = softmax_shape,
-            .ahead = {{"softmax_scan_remember", shape_remember}}, .align = 32)
+            .pre_pass = {{"softmax_scan_remember", shape_remember}}, .align = 32)
 FV_GPU_CODE(fv_gpu_softmax_scan_local, "softmax_scan", "softmax_scan", 128, .local = local_staged,
             .macros = " -DFV_STAGE=1", .define = scan_define, .shape = softmax_shape,
-            .ahead = {{"softmax_scan_remember", shape_remember}}, .align = 32)
+            .pre_pass = {{"softmax_scan_remember", shape_remember}}, .align = 32)
 
 /* Products of whole numbers are those of softmax_i8.cl; of foveated attention the CPU's. */
 static bool is_of_floats(const fv_problem *p)

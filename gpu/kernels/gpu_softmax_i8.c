@@ -83,16 +83,16 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 
 /* Calls must not be cut as short as those of float kernels, since each of them lays out all
  * keys. */
-#define CODE(name, items, room, macro, function, rows_align)                                       \
+#define CODE(name, items, local_bytes, macro, function, rows_align)                                \
     const fv_gpu_code fv_gpu_##name = {                                                            \
         .program = "softmax_i8",                                                                   \
         .entry = function,                                                                         \
         .group = items,                                                                            \
-        .local = room,                                                                             \
+        .local = local_bytes,                                                                      \
         .macros = macro,                                                                           \
         .define = define,                                                                          \
         .shape = shape,                                                                            \
-        .ahead = {{"quantise_queries", shape_queries}, {"lay_keys", shape_keys}},                  \
+        .pre_pass = {{"quantise_queries", shape_queries}, {"lay_keys", shape_keys}},               \
         .align = rows_align};
 CODE(softmax_i8, 64, local_plain, NULL, "softmax", 64)
 CODE(softmax_i8_local, 128, local_staged, " -DFV_STAGE=1", "softmax", 64)

@@ -14,11 +14,11 @@ typedef struct moments {
 /* Merges two moments, at least one of which has rows. */
 static inline moments merged(moments a, moments b)
 {
-    const float all = a.share + b.share, f = b.share / all, apart = b.mean - a.mean;
-    const float step = apart * f;
+    const float all = a.share + b.share, f = b.share / all, delta = b.mean - a.mean;
+    const float step = delta * f;
     moments m;
     m.mean = a.mean + step;
-    m.var = a.var * (1.f - f) + b.var * f + step * (1.f - f) * apart;
+    m.var = a.var * (1.f - f) + b.var * f + step * (1.f - f) * delta;
     m.share = all;
     return m;
 }
@@ -47,8 +47,8 @@ FV_KERNEL void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
             sum += FV_GET(0, FV_AT(0, r) + c) - from;
         sum /= count;
         for (uint r = r0; r < r1; r++) {
-            const float apart = FV_GET(0, FV_AT(0, r) + c) - from - sum;
-            square += apart * apart;
+            const float delta = FV_GET(0, FV_AT(0, r) + c) - from - sum;
+            square += delta * delta;
         }
         moments run;
         run.mean = from + sum;
@@ -65,7 +65,7 @@ FV_KERNEL void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
  * channel's own moments in the result until those of the group are known. */
 FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
-    SHARED_ROOM float room[FV_GROUP];
+    SHARED_VAR float scratch[FV_GROUP];
     const uint width = dim.s1, parts = dim.s2, n = width / dim.s3;
     const uint begin = get_group_id(0) * n, me = get_local_id(0);
     global const FV_CELL(0) *in = base0 + at0.x;
@@ -93,13 +93,13 @@ FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         FV_PUT(1, out + width + c, all.var);
         sum += all.mean - from;
     }
-    const float off = fv_group_sum(sum, room) / (float)n;
+    const float off = fv_group_sum(sum, scratch) / (float)n;
     sum = 0.f;
     for (uint c = begin + me; c < begin + n; c += FV_GROUP) {
-        const float apart = FV_GET(1, out + c) - from - off;
-        sum += FV_GET(1, out + width + c) + apart * apart;
+        const float delta = FV_GET(1, out + c) - from - off;
+        sum += FV_GET(1, out + width + c) + delta * delta;
     }
-    const float var = fv_group_sum(sum, room) / (float)n;
+    const float var = fv_group_sum(sum, scratch) / (float)n;
     for (uint c = begin + me; c < begin + n; c += FV_GROUP) {
         FV_PUT(1, out + c, from + off);
         FV_PUT(1, out + width + c, var);

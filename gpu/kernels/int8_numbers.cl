@@ -17,7 +17,7 @@ static inline float fv_quotient(float a, float b)
     return best;
 }
 
-/* (scale, factor), as computed by fv_int8_scale(). */
+/* (scale, its inverse), as computed by fv_int8_scale(). */
 static inline float2 fv_scale_of(uint top)
 {
     const float size = as_float(top);

@@ -1,14 +1,15 @@
 /* keys_i8.cl: KEYS_I8: quantises keys and values of softmax attention to 8-bit integers.
  * src/ops/ref/ref_keys_i8.c defines the results, src/ops/keys_i8.h their layout.
  *
- *   key_means      a pass ahead: the mean over the tokens, in their order, of each channel of keys
- *   value_factors  a pass ahead: the scale of each channel of values, and what its values become
- *                  whole numbers by
- *   keys_i8        the numbers: neighbouring work-items have the fours of a key and of its value
+ *   key_means     pre-pass: the mean of each channel of keys, summed in the order of the tokens
+ *   value_scales  pre-pass: the scale of each channel of values, and its inverse
+ *   keys_i8       quantises: neighbouring work-items process groups of four channels of a key and
+ * of its value
  *
- * The passes leave in the scratch, which is the table of all, for every channel of the call's heads
+ * The pre-passes store, for every channel of the call's heads, in the scratch, which all three
+ * kernels get as their table:
  *
- *   the means of the keys' | the factors of the values'
+ *   means of key channels | inverse scales of value channels
  */
 #include "gpu/kernels/dot.cl"
 #include "gpu/kernels/int8_numbers.cl"
@@ -23,8 +24,8 @@
 #define TOKENS dim.s3
 #define CELLS dim.s4
 #define MEANS ((global float *)table)
-#define FACTORS (MEANS + rows * WIDTH_K)
-#define AHEAD 8 /* tokens that are loaded before they are added */
+#define INVERSE_SCALES (MEANS + rows * WIDTH_K)
+#define LOADED_AT_ONCE 8 /* tokens that are loaded before they are added */
 
 /* ---- channels ---- */
 
@@ -32,12 +33,12 @@ FV_KERNEL void key_means(OPERANDS)
 {
     const uint c = get_global_id(0), all = rows * WIDTH_K, ld = at0.y;
     global const FV_CELL(0) *p = FV_AT(0, 0) + row0 * WIDTH_K + min(c, all - 1);
-    float sum = 0.f, x[AHEAD];
+    float sum = 0.f, x[LOADED_AT_ONCE];
     uint j = 0;
-    for (; j + AHEAD <= TOKENS; j += AHEAD, p += (size_t)AHEAD * ld) {
-        FV_TIMES(i, AHEAD)
+    for (; j + LOADED_AT_ONCE <= TOKENS; j += LOADED_AT_ONCE, p += (size_t)LOADED_AT_ONCE * ld) {
+        FV_TIMES(i, LOADED_AT_ONCE)
             x[i] = FV_GET(0, p + (size_t)i * ld);
-        FV_TIMES(i, AHEAD)
+        FV_TIMES(i, LOADED_AT_ONCE)
             sum += x[i];
     }
     for (; j < TOKENS; j++, p += ld)
@@ -61,7 +62,7 @@ DEFINE_TOP(top_of_tokens, 1)
 DEFINE_TOP(top_of_cells, 3)
 #endif
 
-FV_KERNEL void value_factors(OPERANDS)
+FV_KERNEL void value_scales(OPERANDS)
 {
     const uint c = get_global_id(0), all = rows * WIDTH_V;
     const uint mine = min(c, all - 1), from = row0 * WIDTH_V + mine;
@@ -72,7 +73,7 @@ FV_KERNEL void value_factors(OPERANDS)
     const float2 scale = fv_scale_of(top);
     if (c < all) {
         ((global float *)FV_AT(4, c / WIDTH_V))[c % WIDTH_V] = scale.s0;
-        FACTORS[c] = scale.s1;
+        INVERSE_SCALES[c] = scale.s1;
     }
 }
 
@@ -143,9 +144,9 @@ FV_KERNEL void keys_i8(OPERANDS)
         ((global uint *)scales)[n + j] = sum;
     }
     for (uint c = 4 * me; c < end_v; c += 4 * lanes) {
-        const float4 by = four_of(FACTORS + r * WIDTH_V + c, WIDTH_V - c);
+        const float4 by = four_of(INVERSE_SCALES + r * WIDTH_V + c, WIDTH_V - c);
         const float4 x = value_four(OPERANDS_GIVEN, row0 + r, j, c);
-        /* The factor is 0 also if a value is NaN or infinite. */
+        /* The inverse scale is 0 also if a value is NaN or infinite. */
         const uint word = fv_whole4(select((float4)(0.f), x * by, by > (float4)(0.f)));
         put_four(v + (size_t)j * WIDTH_V + c, word, WIDTH_V - c,
                  WIDTH_V % 4 == 0 && n * WIDTH_K % 4 == 0);

@@ -66,10 +66,11 @@ FV_FN void keep(SHARED float *kept, const learned *l)
 
 /* Defines a function that all work-items call: it writes statistics of n rows of operand X to
  * stat[t * ROWS + row]. The rows have a stride of `ld`, and x is the first one at FIRST_CHANNEL.
- * `room` has the larger of FV_GROUP and ROWS floats. A row is reduced by a team of work-items. */
+ * `scratch` has the larger of FV_GROUP and ROWS floats. A row is reduced by a team of work-items.
+ */
 #define DEFINE_STATISTICS(name, X, COUNT, QUERY, ROWS)                                             \
-    FV_FN void name(SHARED float *stat, SHARED float *room, global const FV_CELL(X) *x, size_t ld, \
-                    uint n, const learned *l, SHARED const float *shift)                           \
+    FV_FN void name(SHARED float *stat, SHARED float *scratch, global const FV_CELL(X) *x,         \
+                    size_t ld, uint n, const learned *l, SHARED const float *shift)                \
     {                                                                                              \
         const uint team = FV_GROUP > ROWS ? FV_GROUP / ROWS : 1, lane = get_local_id(0) % team;    \
         for (uint begin = 0; begin < ROWS; begin += FV_GROUP / team) {                             \
@@ -86,12 +87,12 @@ FV_FN void keep(SHARED float *kept, const learned *l)
                     sum = top ? fv_max(sum, term) : sum + term;                                    \
                 }                                                                                  \
                 if (team > 1) {                                                                    \
-                    room[row * team + lane] = sum;                                                 \
+                    scratch[row * team + lane] = sum;                                              \
                     FV_BARRIER();                                                                  \
-                    sum = room[row * team];                                                        \
+                    sum = scratch[row * team];                                                     \
                     for (uint i = 1; i < team; i++)                                                \
-                        sum =                                                                      \
-                            top ? fv_max(sum, room[row * team + i]) : sum + room[row * team + i];  \
+                        sum = top ? fv_max(sum, scratch[row * team + i])                           \
+                                  : sum + scratch[row * team + i];                                 \
                     FV_BARRIER();                                                                  \
                 }                                                                                  \
                 done.stat[t] = sum;                                                                \
@@ -206,7 +207,7 @@ FV_FN void tile_values(SHARED float *to, uint width, global const CELL(VALUE) *v
 #endif
 
 #if !defined(FV_LATTN_REDUCE)
-/* Computes the factors of a query's results, with a stride of `pitch`: one per stream, and with
+/* Computes the weights of a query's results, with a stride of `pitch`: one per stream, and with
  * CENTRED one for the values' means. They follow from z of every stream, w, and the largest
  * exponent of the row's features. */
 FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w, float top,
@@ -229,7 +230,7 @@ FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w
 #if STAGED
 #define PRODUCTS(i, n) for (uint i = 0; i < (n); i++)
 #else
-#define PRODUCTS(i, n) FV_TURNS(i, n)
+#define PRODUCTS(i, n) FV_LOOP(i, n)
 #endif
 /* The first column, within the tile, of quad q for the work-items in column gj. */
 #define COLUMN(q, gj) (4 * ((q)*FV_GJ + (gj)))
@@ -432,11 +433,11 @@ FV_FN void value_quads(float4 to[QUADS], SHARED const float *val, SHARED const f
  * other. */
 FV_KERNEL void lattn_reduce(OPERANDS)
 {
-    SHARED_ROOM float feat[FV_ROWS * TI] __attribute__((aligned(16)));
-    SHARED_ROOM float val[STAGED ? FV_ROWS * TJ : 4] __attribute__((aligned(16)));
-    SHARED_ROOM float vmean[TJ] __attribute__((aligned(16)));
-    SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS_KEY) * FV_ROWS];
-    SHARED_ROOM float shift[SHIFT ? FV_D : 1], turned_mean[TI];
+    SHARED_VAR float feat[FV_ROWS * TI] __attribute__((aligned(16)));
+    SHARED_VAR float val[STAGED ? FV_ROWS * TJ : 4] __attribute__((aligned(16)));
+    SHARED_VAR float vmean[TJ] __attribute__((aligned(16)));
+    SHARED_VAR float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS_KEY) * FV_ROWS];
+    SHARED_VAR float shift[SHIFT ? FV_D : 1], turned_mean[TI];
     const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
     const uint part = get_group_id(0), head = get_group_id(1), tile = get_group_id(2);
     const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
@@ -516,7 +517,7 @@ FV_KERNEL void lattn_reduce(OPERANDS)
 
 #ifdef FV_LATTN_MERGE
 #define STATE(g, i) FV_GET(0, states + (g) * (size_t)at0.y + (i))
-#define AHEAD 8 /* parts whose numbers are loaded before any is merged */
+#define LOADED_AT_ONCE 8 /* parts whose numbers are loaded before any is merged */
 
 /* A work-item merges one number of a head's state. */
 FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
@@ -541,22 +542,23 @@ FV_KERNEL void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         /* Partials are added one after the other, as in fold_products. */
         const uint j = e < AT_M ? e % FV_DV : e - AT_VMEAN;
         float count = 0.f, w = 0.f, vmean = 0.f, s = 0.f;
-        for (uint g = 0; g < parts; g += AHEAD) {
-            float n[AHEAD], mean[AHEAD], own[AHEAD], other[AHEAD];
-            FV_TIMES(i, AHEAD) {
+        for (uint g = 0; g < parts; g += LOADED_AT_ONCE) {
+            float n[LOADED_AT_ONCE], mean[LOADED_AT_ONCE], own[LOADED_AT_ONCE],
+                other[LOADED_AT_ONCE];
+            FV_TIMES(i, LOADED_AT_ONCE) {
                 const uint part = min(g + i, parts - 1);
                 n[i] = STATE(part, AT_COUNT);
                 mean[i] = STATE(part, AT_VMEAN + j);
                 own[i] = STATE(part, e);
                 other[i] = e < AT_M ? STATE(part, AT_W + row) : 0.f;
             }
-            FV_TIMES(i, AHEAD)
+            FV_TIMES(i, LOADED_AT_ONCE)
                 if (g + i < parts) {
                     const float total = count + n[i], share = total > 0.f ? n[i] / total : 0.f;
-                    const float apart = mean[i] - vmean;
-                    s += own[i] + ((1.f - share) * other[i] - share * w) * apart;
+                    const float delta = mean[i] - vmean;
+                    s += own[i] + ((1.f - share) * other[i] - share * w) * delta;
                     w += other[i];
-                    vmean += share * apart;
+                    vmean += share * delta;
                     count = total;
                 }
         }
@@ -655,7 +657,7 @@ FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r0, uint n)
 }
 #endif
 
-/* The factors of row `row` for columns j to j + 3, by their streams. */
+/* The weights of row `row` for columns j to j + 3, by their streams. */
 FV_FN float4 stream_weights(SHARED const float *weight, uint row, uint j)
 {
 #if IN_STREAM
@@ -692,13 +694,13 @@ FV_FN void write_results(OPERANDS, float4 acc[FV_TM][QUADS], SHARED const float 
 /* A work-group computes some rows of a head and TJ of its value columns. */
 FV_KERNEL void lattn_apply(OPERANDS)
 {
-    SHARED_ROOM float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
-    SHARED_ROOM float s[STAGED ? FV_SLAB * TJ : 4] __attribute__((aligned(16)));
-    SHARED_ROOM float sums[SUMS * FV_SLAB];
+    SHARED_VAR float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
+    SHARED_VAR float s[STAGED ? FV_SLAB * TJ : 4] __attribute__((aligned(16)));
+    SHARED_VAR float sums[SUMS * FV_SLAB];
     /* Scales of the results per stream, then the coefficient of vmean. */
-    SHARED_ROOM float weight[SUMS * ROWS];
-    SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * ROWS];
-    SHARED_ROOM float shift[SHIFT ? FV_D : 1];
+    SHARED_VAR float weight[SUMS * ROWS];
+    SHARED_VAR float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * ROWS];
+    SHARED_VAR float shift[SHIFT ? FV_D : 1];
     const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
     const uint r0 = get_group_id(0) * ROWS, head = get_group_id(1), j0 = get_group_id(2) * TJ;
     const uint n = min(rows - r0, (uint)ROWS);
@@ -758,7 +760,7 @@ FV_KERNEL void lattn_apply(OPERANDS)
 /* ---- WLATTN ---- */
 
 #ifdef FV_WLATTN
-#define ROOM (FV_GROUP > FV_ROWS ? FV_GROUP : FV_ROWS)
+#define SCRATCH_FLOATS (FV_GROUP > FV_ROWS ? FV_GROUP : FV_ROWS)
 
 #if FV_STATS
 DEFINE_STATISTICS(query_statistics, 0, FV_STATS_QUERY, 1, FV_ROWS)
@@ -786,7 +788,7 @@ FV_FN void add_keys(SHARED float *m, SHARED float *s, SHARED const float *feat,
     }
 }
 
-/* Computes the factors of n rows' results; without a rotation w is z. */
+/* Computes the weights of n rows' results; without a rotation w is z. */
 FV_FN void row_weights(SHARED float *weight, SHARED const float *feat, SHARED const float *m,
                        SHARED const float *stat, uint n, float epsilon)
 {
@@ -825,10 +827,11 @@ FV_FN void write_rows(OPERANDS, SHARED const float *feat, SHARED const float *s,
  * their state, then the results of the window's queries. */
 FV_KERNEL void wlattn(OPERANDS)
 {
-    SHARED_ROOM float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];
-    SHARED_ROOM float shift[SHIFT ? FV_D : 1], vmean[FV_COLS];
-    SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * FV_ROWS];
-    SHARED_ROOM float room[FV_STATS ? ROOM : 1], weight[(FV_STREAMS + CENTRED) * FV_ROWS];
+    SHARED_VAR float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];
+    SHARED_VAR float shift[SHIFT ? FV_D : 1], vmean[FV_COLS];
+    SHARED_VAR float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * FV_ROWS];
+    SHARED_VAR float scratch[FV_STATS ? SCRATCH_FLOATS : 1],
+        weight[(FV_STREAMS + CENTRED) * FV_ROWS];
     const uint me = get_local_id(0), keys = dim.s3, window = get_group_id(0) * keys;
     const uint head = get_group_id(1), j0 = get_group_id(2) * FV_COLS;
     global const FV_CELL(0) *q = FV_AT(0, window);
@@ -849,7 +852,7 @@ FV_KERNEL void wlattn(OPERANDS)
         const uint n = min(keys - r, (uint)FV_ROWS);
         global const FV_CELL(1) *x = k + r * (size_t)at1.y;
 #if FV_STATS_KEY
-        key_statistics(stat, room, x + FIRST_CHANNEL(head), at1.y, n, &l, shift);
+        key_statistics(stat, scratch, x + FIRST_CHANNEL(head), at1.y, n, &l, shift);
 #endif
         map_keys(feat, FV_D, WIDTH, 1, x + head * FV_D, at1.y, 0, n, &l, shift, stat);
         tile_values(val, FV_COLS, v + r * (size_t)at2.y, at2.y, n, FV_DV - j0, vmean);
@@ -869,7 +872,7 @@ FV_KERNEL void wlattn(OPERANDS)
         const uint n = min(keys - r, (uint)FV_ROWS);
         global const FV_CELL(0) *x = q + r * (size_t)at0.y;
 #if FV_STATS
-        query_statistics(stat, room, x + FIRST_CHANNEL(head), at0.y, n, &l, shift);
+        query_statistics(stat, scratch, x + FIRST_CHANNEL(head), at0.y, n, &l, shift);
 #endif
         map_queries(feat, FV_D, WIDTH, 1, x + head * FV_D, at0.y, 0, n, &l, shift, stat);
         FV_BARRIER();

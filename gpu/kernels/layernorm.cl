@@ -4,20 +4,20 @@
 /* A work-group normalises a row; a work-item has every FV_GROUPth run of four columns. */
 FV_KERNEL void layernorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
-    SHARED_ROOM float room[FV_GROUP];
+    SHARED_VAR float scratch[FV_GROUP];
     const uint columns = dim.s1, begin = 4 * get_local_id(0), step = 4 * FV_GROUP;
     global const FV_CELL(0) *in = FV_AT(0, get_group_id(0));
     global FV_CELL(3) *out = FV_AT(3, get_group_id(0));
     float4 sum = 0.f;
     for (uint c = begin; c < columns; c += step)
         sum += FV_GET_RUN(0, in + c, columns - c, 0.f);
-    const float mean = fv_group_sum(sum.s0 + sum.s1 + (sum.s2 + sum.s3), room) / (float)columns;
+    const float mean = fv_group_sum(sum.s0 + sum.s1 + (sum.s2 + sum.s3), scratch) / (float)columns;
     sum = 0.f;
     for (uint c = begin; c < columns; c += step) {
         const float4 x = FV_GET_RUN(0, in + c, columns - c, mean) - mean;
         sum += x * x;
     }
-    const float var = fv_group_sum(sum.s0 + sum.s1 + (sum.s2 + sum.s3), room) / (float)columns;
+    const float var = fv_group_sum(sum.s0 + sum.s1 + (sum.s2 + sum.s3), scratch) / (float)columns;
     const float scale = 1.f / sqrt(var + f.s0);
     for (uint c = begin; c < columns; c += step) {
         const uint left = columns - c;

@@ -63,7 +63,7 @@ FV_KERNEL void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     const uint2 range = part_rows(part, rows, groups);
     global const FV_CELL(0) *q = base0 + at0.x + head * FV_D;
     global FV_CELL(3) *state = FV_AT(3, part) + head * (2 + FV_D);
-    SHARED_ROOM float weights[FV_GROUP], room[FV_GROUP];
+    SHARED_VAR float weights[FV_GROUP], scratch[FV_GROUP];
     float top = -INFINITY, sum = 0.f, acc[CHANNELS];
     for (uint i = 0; i < CHANNELS; i++) {
         const uint c = me + i * FV_GROUP;
@@ -82,9 +82,9 @@ FV_KERNEL void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         for (uint i = FV_D / 4 * 4; i < FV_D; i++)
             s += FV_GET(0, q + i) * FV_GET(1, k + i);
         s = me < n ? s * f.s0 : -INFINITY;
-        const float high = fmax(top, fv_group_max(s, room)), fade = faded(top, high);
+        const float high = fmax(top, fv_group_max(s, scratch)), fade = faded(top, high);
         const float p = me < n ? faded(s, high) : 0.f;
-        sum = sum * fade + fv_group_sum(p, room);
+        sum = sum * fade + fv_group_sum(p, scratch);
         top = high;
         weights[me] = p;
         FV_BARRIER();

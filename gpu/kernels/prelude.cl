@@ -50,7 +50,7 @@
  * and stored by every operation. */
 #define FV_TIMES(i, n) _Pragma("unroll") for (uint i = 0; i < (n); i++)
 /* A loop that is not unrolled, because its iterations together would need too many registers. */
-#define FV_TURNS(i, n) _Pragma("unroll 1") for (uint i = 0; i < (n); i++)
+#define FV_LOOP(i, n) _Pragma("unroll 1") for (uint i = 0; i < (n); i++)
 
 /* ---- storage ---- */
 
@@ -204,39 +204,39 @@ static inline uint2 fv_spread(uint runs)
 
 /* ---- a work-group ---- */
 
-/* SHARED qualifies a pointer to local memory, SHARED_ROOM a variable in it. A work-group of a
+/* SHARED qualifies a pointer to local memory, SHARED_VAR a variable in it. A work-group of a
  * single work-item uses private memory instead. */
 #if FV_GROUP > 1
 #define SHARED local
-#define SHARED_ROOM FV_SHARED
+#define SHARED_VAR FV_SHARED
 #define FV_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 /* A barrier also for global memory, where work-items write states that others of the group have
  * read, or read states that others have written. */
 #define FV_STATE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 #else
 #define SHARED private
-#define SHARED_ROOM private
+#define SHARED_VAR private
 #define FV_BARRIER()
 #define FV_STATE_BARRIER()
 #endif
 
 /* Defines a function that reduces a value over the work-group. Every work-item calls it and gets
- * the result. `room`: local memory of FV_GROUP floats. */
+ * the result. `scratch`: local memory of FV_GROUP floats. */
 #define FV_GROUP_REDUCTION(name, COMBINE)                                                          \
-    static inline float name(float x, SHARED float *room)                                          \
+    static inline float name(float x, SHARED float *scratch)                                       \
     {                                                                                              \
         const uint me = get_local_id(0);                                                           \
         if (FV_GROUP == 1)                                                                         \
             return x;                                                                              \
         FV_BARRIER();                                                                              \
-        room[me] = x;                                                                              \
+        scratch[me] = x;                                                                           \
         for (uint half_ = FV_GROUP / 2; half_ > 0; half_ /= 2) {                                   \
             FV_BARRIER();                                                                          \
             if (me < half_)                                                                        \
-                room[me] = COMBINE(room[me], room[me + half_]);                                    \
+                scratch[me] = COMBINE(scratch[me], scratch[me + half_]);                           \
         }                                                                                          \
         FV_BARRIER();                                                                              \
-        return room[0];                                                                            \
+        return scratch[0];                                                                         \
     }
 #define FV_SUM2(a, b) ((a) + (b))
 FV_GROUP_REDUCTION(fv_group_sum, FV_SUM2)

@@ -5,7 +5,7 @@
 #define FV_PROBE_DOT 3
 #define FV_PROBE_LOCAL 4
 #define FV_PROBE_RATES 5
-#define FV_PROBE_TURNS 6
+#define FV_PROBE_LONG_LOOP 6
 #define FV_PROBE_BEST 7
 #define FV_PROBE_HALF_RATE 8
 #define FV_PROBE_DOT_RATE 9
@@ -79,11 +79,11 @@ kernel void probe(global float *out)
 /* Reverses the order of a work-group's numbers through local memory. */
 kernel void probe(global float *out)
 {
-    local float room[64];
+    local float area[64];
     const uint i = get_local_id(0);
-    room[i] = (float)i;
+    area[i] = (float)i;
     barrier(CLK_LOCAL_MEM_FENCE);
-    out[2 * i] = room[get_local_size(0) - 1 - i];
+    out[2 * i] = area[get_local_size(0) - 1 - i];
     out[2 * i + 1] = 0.0f;
 }
 #endif
@@ -97,21 +97,21 @@ kernel void probe(global uint4 *out, read_only image1d_buffer_t in)
 }
 #endif
 
-#if FV_PROBE == FV_PROBE_TURNS
+#if FV_PROBE == FV_PROBE_LONG_LOOP
 /* A random generator after 2^18 sequential iterations; returns the low and the high 16 bits. */
 kernel void probe(global float *out)
 {
-    const uint i = get_local_id(0), turns = get_num_groups(0) << 18; /* of 1 group */
+    const uint i = get_local_id(0), iterations = get_num_groups(0) << 18; /* of 1 group */
     uint x = i;
 #pragma unroll 1
-    for (uint t = 0; t < turns; t++)
+    for (uint t = 0; t < iterations; t++)
         x = x * 1664525u + 1013904223u;
     out[2 * i] = (float)(x & 0xffff);
     out[2 * i + 1] = (float)(x >> 16);
 }
 
 /* Loads vectors that are aligned only as their elements. */
-kernel void apart(global float *out)
+kernel void unaligned(global float *out)
 {
     const uint i = get_global_id(0);
     for (uint k = 0; k < 4; k++)
@@ -142,12 +142,12 @@ typedef half4 numbers;
 #define FIRST NUMBER(get_local_id(0)) /* float16 cannot represent the numbers of all items */
 #endif
 /* 64 multiply-adds of 4 numbers per iteration and work-item. */
-kernel void compute(global float *out, const uint turns)
+kernel void compute(global float *out, const uint iterations)
 {
     numbers a = (numbers)(FIRST) + NUMBER(1.0f);
     numbers b = a * NUMBER(0.5f), c = a * NUMBER(0.25f), d = a * NUMBER(0.125f);
     const numbers factor = (numbers)(NUMBER(0.999f)), term = (numbers)(NUMBER(0.001f));
-    for (uint t = 0; t < turns; t++)
+    for (uint t = 0; t < iterations; t++)
         for (uint k = 0; k < 16; k++) {
             a = a * factor + term;
             b = b * factor + term;
@@ -170,11 +170,11 @@ kernel void move(global const float4 *in, global float4 *out, const uint n)
 
 #if FV_PROBE == FV_PROBE_DOT_RATE
 /* 64 products of 4 int8 each, and their sums. */
-kernel void compute(global float *out, const uint turns)
+kernel void compute(global float *out, const uint iterations)
 {
     const uint x = get_global_id(0) * 0x01020304u, y = x + 0x01010101u;
     int a = 0, b = 1, c = 2, d = 3;
-    for (uint t = 0; t < turns; t++)
+    for (uint t = 0; t < iterations; t++)
         for (uint k = 0; k < 16; k++) {
             a = FV_DOT4(x + t, y, a);
             b = FV_DOT4(x + t, y, b);
@@ -187,30 +187,30 @@ kernel void compute(global float *out, const uint turns)
 
 #if FV_PROBE == FV_PROBE_LOCAL_RATE || FV_PROBE == FV_PROBE_GLOBAL_RATE ||                         \
     FV_PROBE == FV_PROBE_IMAGE_RATE
-#define ROOM 80
+#define AREA 80
 /* 16 loads of 16 bytes per iteration and work-item, from a small area that the whole work-group
  * reads. It is in local memory, in an image, or in global memory after the results, where it is
  * cached. */
 #if FV_PROBE == FV_PROBE_IMAGE_RATE
-#define LOADED(at) read_imageui(room, (int)(at))
-kernel void compute(global uint *out, read_only image1d_buffer_t room, const uint turns)
+#define LOADED(at) read_imageui(area, (int)(at))
+kernel void compute(global uint *out, read_only image1d_buffer_t area, const uint iterations)
 #else
-#define LOADED(at) room[at]
-kernel void compute(global uint *out, const uint turns)
+#define LOADED(at) area[at]
+kernel void compute(global uint *out, const uint iterations)
 #endif
 {
     const uint me = get_local_id(0);
 #if FV_PROBE == FV_PROBE_LOCAL_RATE
-    local uint4 room[ROOM];
-    for (uint i = me; i < ROOM; i += get_local_size(0))
-        room[i] = (uint4)(i);
+    local uint4 area[AREA];
+    for (uint i = me; i < AREA; i += get_local_size(0))
+        area[i] = (uint4)(i);
     barrier(CLK_LOCAL_MEM_FENCE);
 #elif FV_PROBE == FV_PROBE_GLOBAL_RATE
-    global const uint4 *room = (global const uint4 *)(out + get_global_size(0));
+    global const uint4 *area = (global const uint4 *)(out + get_global_size(0));
 #endif
     uint4 sum = (uint4)(0);
     uint at = me % 64;
-    for (uint t = 0; t < turns; t++) {
+    for (uint t = 0; t < iterations; t++) {
 #pragma unroll
         for (uint k = 0; k < 16; k++)
             sum ^= LOADED(at + k);
@@ -223,16 +223,16 @@ kernel void compute(global uint *out, const uint turns)
 #if FV_PROBE == FV_PROBE_SUBGROUP_RATE
 /* 128 multiply-adds of float16 per iteration and work-item, as in gemm_subgroup.cl, on a few
  * numbers that are stored after the results. */
-FV_OF_LANES kernel void compute(global float *out, const uint turns)
+FV_OF_LANES kernel void compute(global float *out, const uint iterations)
 {
     FV_EXCHANGE
-    global const half *room = (global const half *)(out + get_global_size(0));
+    global const half *area = (global const half *)(out + get_global_size(0));
     half2 sum[16], all = (half2)(0.0f);
     for (uint i = 0; i < 16; i++)
         sum[i] = (half2)(0.0f);
 #define ADD(i, x, columns) sum[i] = fma((half2)(x), columns, sum[i])
-    for (uint t = 0; t < turns; t++)
-        FV_FOUR_STEPS(ADD, room + t % 4 * 128, room + t % 8 * 64);
+    for (uint t = 0; t < iterations; t++)
+        FV_FOUR_STEPS(ADD, area + t % 4 * 128, area + t % 8 * 64);
     for (uint i = 0; i < 16; i++)
         all += sum[i];
     out[get_global_id(0)] = convert_float(all.x + all.y);
@@ -244,13 +244,13 @@ FV_OF_LANES kernel void compute(global float *out, const uint turns)
 #define STAGED 112
 /* As many multiply-adds as in gemm_half.cl: twice two steps of 8 rows and 4 columns, in local
  * memory. */
-kernel void compute(global float *out, const uint turns)
+kernel void compute(global float *out, const uint iterations)
 {
-    local half8 room[STAGED];
+    local half8 area[STAGED];
     const uint me = get_local_id(0);
     half4 sum[8], all = (half4)(0.0f);
     for (uint i = me; i < STAGED; i += get_local_size(0))
-        room[i] = (half8)(0.001f * i);
+        area[i] = (half8)(0.001f * i);
     for (uint i = 0; i < 8; i++)
         sum[i] = (half4)(0.0f);
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -260,9 +260,9 @@ kernel void compute(global float *out, const uint turns)
     ADD((i) + 1, (rows).s1, columns);                                                              \
     ADD((i) + 2, (rows).s2, columns);                                                              \
     ADD((i) + 3, (rows).s3, columns)
-    for (uint t = 0; t < turns; t++)
+    for (uint t = 0; t < iterations; t++)
         for (uint k = 0; k < 2; k++) {
-            local const half8 *at = room + (t + k) % 8 * 4;
+            local const half8 *at = area + (t + k) % 8 * 4;
             const half8 w = at[64 + me % 16], x = at[me / 16 * 2], y = at[me / 16 * 2 + 1];
             ADD_ROWS(0, x.lo, w.lo);
             ADD_ROWS(4, y.lo, w.lo);
@@ -282,12 +282,12 @@ typedef float4 values;
 #define EACH(i, n) for (uint i = (uint)get_global_id(0); i < n; i += (uint)get_global_size(0))
 
 /* 128 multiply-adds of values per iteration and work-item; 8 of them are independent at a time. */
-kernel void compute(global float *out, const uint turns)
+kernel void compute(global float *out, const uint iterations)
 {
     values a = (values)((float)get_global_id(0)), b = a + 1.0f, c = a + 2.0f, d = a + 3.0f;
     values e = a + 4.0f, f = a + 5.0f, g = a + 6.0f, h = a + 7.0f;
     const values factor = (values)(0.999f), term = (values)(0.001f);
-    for (uint t = 0; t < turns; t++)
+    for (uint t = 0; t < iterations; t++)
         for (uint k = 0; k < 16; k++) {
             a = mad(a, factor, term);
             b = mad(b, factor, term);

@@ -6,7 +6,7 @@
  * four. */
 FV_KERNEL void rmsnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
-    SHARED_ROOM float room[FV_GROUP];
+    SHARED_VAR float scratch[FV_GROUP];
     const uint d = dim.s2, begin = 4 * get_local_id(0), step = 4 * FV_GROUP;
     const uint r = get_group_id(0), head = get_group_id(1);
     global const FV_CELL(0) *in = FV_AT(0, r) + head * d;
@@ -16,7 +16,7 @@ FV_KERNEL void rmsnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CAL
         const float4 x = FV_GET_RUN(0, in + c, d - c, 0.f);
         sum += x * x;
     }
-    const float square = fv_group_sum(sum.s0 + sum.s1 + (sum.s2 + sum.s3), room);
+    const float square = fv_group_sum(sum.s0 + sum.s1 + (sum.s2 + sum.s3), scratch);
     const float scale = 1.f / sqrt(square / (float)d + f.s0);
     const float of_head = FV_HAS3 ? FV_GET(3, FV_AT(3, r) + head) : 1.f;
     for (uint c = begin; c < d; c += step) {

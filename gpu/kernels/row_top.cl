@@ -26,20 +26,21 @@ static inline uint fv_top(float16 y)
 }
 
 /* Reduces x by COMBINE over `lanes` neighbouring work-items (a power of two), among which this one
- * is number `me`. `room`: a name for the local memory that this needs. */
+ * is number `me`. `scratch`: a name for the local memory that this needs. */
 #if FV_GROUP > 1
-#define FV_SHARE_ROW(room, x, me, lanes, COMBINE)                                                  \
-    FV_SHARED uint room[FV_GROUP];                                                                 \
-    room[get_local_id(0)] = x;                                                                     \
+#define FV_SHARE_ROW(scratch, x, me, lanes, COMBINE)                                               \
+    FV_SHARED uint scratch[FV_GROUP];                                                              \
+    scratch[get_local_id(0)] = x;                                                                  \
     for (uint left_ = (lanes) / 2; left_ > 0; left_ /= 2) {                                        \
         FV_BARRIER();                                                                              \
         if ((me) < left_)                                                                          \
-            room[get_local_id(0)] = COMBINE(room[get_local_id(0)], room[get_local_id(0) + left_]); \
+            scratch[get_local_id(0)] =                                                             \
+                COMBINE(scratch[get_local_id(0)], scratch[get_local_id(0) + left_]);               \
     }                                                                                              \
     FV_BARRIER();                                                                                  \
-    x = room[get_local_id(0) - (me)]
+    x = scratch[get_local_id(0) - (me)]
 #else
-#define FV_SHARE_ROW(room, x, me, lanes, COMBINE)
+#define FV_SHARE_ROW(scratch, x, me, lanes, COMBINE)
 #endif
 /* The largest. */
-#define FV_SHARE_TOP(top, me, lanes) FV_SHARE_ROW(room, top, me, lanes, max)
+#define FV_SHARE_TOP(top, me, lanes) FV_SHARE_ROW(scratch, top, me, lanes, max)

@@ -103,7 +103,7 @@ typedef struct chunk_memory {
     float b[FV_TOKENS * FV_TOKENS];
 #endif
 #else
-    float room[2 * FV_GROUP];
+    float scratch[2 * FV_GROUP];
 #endif
 } chunk_memory;
 
@@ -425,7 +425,7 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, float *mean, ui
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS;
     const uint column = slice * ACROSS + x;
     FV_BARRIER();
-    FV_TURNS(t, n) {
+    FV_LOOP(t, n) {
         global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + column;
         const float value = column < FV_DV ? FV_GET(2, from) : 0.f;
         float add = m->of[t].scale_v * value, out = 0.f;
@@ -446,12 +446,12 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, float *mean, ui
             FV_EACH(i)
                 held += m->k[(y + FV_DOWN * i) * FV_TOKENS + t] * s[i];
             if (FV_DOWN > 1) {
-                SHARED float *turn = m->room + t % 2 * FV_GROUP;
-                turn[me] = held;
+                SHARED float *buffer = m->scratch + t % 2 * FV_GROUP;
+                buffer[me] = held;
                 FV_BARRIER();
                 held = 0.f;
                 for (uint i = 0; i < FV_DOWN; i++)
-                    held += turn[x + ACROSS * i];
+                    held += buffer[x + ACROSS * i];
             }
             add = m->of[t].beta * (add - held);
         }
@@ -490,7 +490,7 @@ FV_FN void write_outputs(OPERANDS, SHARED const chunk_memory *m, uint slice, uin
 
 FV_KERNEL void scan(OPERANDS)
 {
-    SHARED_ROOM chunk_memory memory;
+    SHARED_VAR chunk_memory memory;
     SHARED chunk_memory *m = &memory;
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS, head = get_group_id(0);
     const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;

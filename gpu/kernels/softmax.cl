@@ -52,7 +52,7 @@ static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memor
 
 FV_KERNEL void ATTENTION(OPERANDS)
 {
-    SHARED_ROOM group_memory memory;
+    SHARED_VAR group_memory memory;
     SHARED group_memory *m = &memory;
     const span s = SPAN(BLOCK);
     float4 top = -INFINITY, sum = 0.f, o[4][QUADS];

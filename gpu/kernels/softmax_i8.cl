@@ -49,11 +49,11 @@
 #define TILE_WORDS (VALUES_AT + FOURS * COLUMNS)
 
 /* Layout of a head, for each window: the scales of its columns and its tiles. If keys are quantised
- * here, also the mean key, and the factors by which columns and keys are quantised. */
+ * here, also the mean key, and the inverse scales of columns and keys. */
 #define MEAN_AT (COLUMNS + TILES * TILE_WORDS)
-#define FACTORS_AT (MEAN_AT + 16 * RUNS)
-#define KEY_FACTORS_AT (FACTORS_AT + COLUMNS)
-#define HEAD_WORDS (FV_WINDOW ? KEY_FACTORS_AT + TILES * KEYS : MEAN_AT)
+#define INVERSE_SCALES_AT (MEAN_AT + 16 * RUNS)
+#define KEY_INVERSE_SCALES_AT (INVERSE_SCALES_AT + COLUMNS)
+#define HEAD_WORDS (FV_WINDOW ? KEY_INVERSE_SCALES_AT + TILES * KEYS : MEAN_AT)
 
 #define HEADS get_num_groups(1)
 #define WINDOWS (FV_WINDOW ? rows / dim.s3 : 1)
@@ -66,7 +66,7 @@
 #define QUERY_SCALES                                                                               \
     ((global float *)(QUERIES + (size_t)HEADS * rows * (RUNS * 4)) + (size_t)get_group_id(1) * rows)
 
-/* ---- the passes ahead ---- */
+/* ---- pre-passes ---- */
 
 /* Neighbouring work-items quantise the runs of a query. */
 FV_KERNEL void quantise_queries(OPERANDS)
@@ -89,13 +89,13 @@ FV_KERNEL void quantise_queries(OPERANDS)
         QUERY_SCALES[r] = scale.s0;
 }
 
-/* The original keys and values of a head, and the factors by which they are quantised. */
+/* The original keys and values of a head, and the inverse scales that quantise them. */
 typedef struct source {
 #if FV_WINDOW
     global const FV_CELL(1) *k;
     global const FV_CELL(2) *v;
     uint ld_k, ld_v;
-    global float *mean, *factor, *key_factor;
+    global float *mean, *inverse, *key_inverse;
 #else
     global const uchar *k, *v;
 #endif
@@ -111,14 +111,14 @@ static inline float4 key_less_mean(const source *s, uint j, uint c)
 /* The quantised numbers [c, c + 4) of key j. */
 static inline uint key_word(const source *s, uint j, uint c)
 {
-    const float by = s->key_factor[j];
+    const float by = s->key_inverse[j];
     return by > 0.f ? fv_whole4(key_less_mean(s, j, c) * by) : 0;
 }
 
 /* The quantised number c of value j, in the low bits. */
 static inline uint value_byte(const source *s, uint j, uint c)
 {
-    const float by = s->factor[c], x = FV_GET(2, s->v + (size_t)j * s->ld_v + c);
+    const float by = s->inverse[c], x = FV_GET(2, s->v + (size_t)j * s->ld_v + c);
     return by > 0.f ? (uint)convert_int(rint(x * by)) & 255 : 0;
 }
 
@@ -145,12 +145,12 @@ static inline void find_channels(const source *s, global float *scale, uint n)
         const float2 found = fv_scale_of(top);
         if (c < COLUMNS) {
             scale[c] = c < FV_DV ? found.s0 : 0.f;
-            s->factor[c] = c < FV_DV ? found.s1 : 0.f;
+            s->inverse[c] = c < FV_DV ? found.s1 : 0.f;
         }
     }
 }
 
-/* (scale, factor) of key j. */
+/* (scale, its inverse) of key j. */
 static inline float2 find_key(const source *s, uint j)
 {
     uint top = 0;
@@ -216,8 +216,8 @@ FV_KERNEL void lay_keys(OPERANDS)
                 at1.y,
                 at2.y,
                 (global float *)to + MEAN_AT,
-                (global float *)to + FACTORS_AT,
-                (global float *)to + KEY_FACTORS_AT};
+                (global float *)to + INVERSE_SCALES_AT,
+                (global float *)to + KEY_INVERSE_SCALES_AT};
     find_channels(&s, (global float *)to, n);
     FV_STATE_BARRIER();
     to += COLUMNS;
@@ -227,7 +227,7 @@ FV_KERNEL void lay_keys(OPERANDS)
         if (j < TILES * KEYS) {
             ((global float *)(to + j / KEYS * TILE_WORDS))[SCALES_AT + j % KEYS] =
                 j < n ? found.s0 : 0.f;
-            s.key_factor[j] = found.s1;
+            s.key_inverse[j] = found.s1;
         }
     }
     FV_STATE_BARRIER();
@@ -261,9 +261,9 @@ FV_KERNEL void lay_keys(OPERANDS)
 #define PITCH (DEPTH / 2 * 2 + 1)
 #define SLABS ((RUNS + DEPTH - 1) / DEPTH)
 #if KEYS * PITCH > FOURS * SLICE / 4
-#define ROOM (KEYS * PITCH)
+#define STAGED_VECTORS (KEYS * PITCH)
 #else
-#define ROOM (FOURS * SLICE / 4)
+#define STAGED_VECTORS (FOURS * SLICE / 4)
 #endif
 
 /* The local memory of a work-group: maxima; bytes of P, with four keys in a word, for four queries
@@ -273,7 +273,7 @@ typedef struct group_memory {
     float4 tops[ACROSS * DOWN];
     uint4 weights[FOURS * (DOWN + 1)];
 #if STAGED
-    uint4 q[BLOCK * PITCH], k[ROOM];
+    uint4 q[BLOCK * PITCH], k[STAGED_VECTORS];
 #endif
 } group_memory;
 
@@ -338,11 +338,11 @@ static inline void multiply_keys(OPERANDS, int4 *sums, SHARED group_memory *m, s
     FV_TIMES(i, 4 * MINE)
         sums[i] = 0;
 #if STAGED
-    FV_TURNS(slab, SLABS) {
+    FV_LOOP(slab, SLABS) {
         FV_BARRIER();
         stage_runs(OPERANDS_GIVEN, m, s, t, slab * DEPTH);
         FV_BARRIER();
-        FV_TURNS(c, min((uint)RUNS - slab * DEPTH, (uint)DEPTH)) {
+        FV_LOOP(c, min((uint)RUNS - slab * DEPTH, (uint)DEPTH)) {
             FV_TIMES(r, 4)
                 q[r] = m->q[(mine + r) * PITCH + c];
             FV_TIMES(i, 4 * MINE)
@@ -350,7 +350,7 @@ static inline void multiply_keys(OPERANDS, int4 *sums, SHARED group_memory *m, s
         }
     }
 #else
-    FV_TURNS(c, RUNS) {
+    FV_LOOP(c, RUNS) {
         FV_TIMES(r, 4)
             q[r] = FV_LOAD4(QUERY_OF(query_row(s, mine + r)) + 4 * c);
         FV_TIMES(i, 4 * MINE)
@@ -437,7 +437,7 @@ static inline void add_values(float4 o[4][QUADS], SHARED const group_memory *m, 
         int4 acc[4];
         FV_TIMES(r, 4)
             acc[r] = convert_int4(begin);
-        FV_TURNS(f, (t.n + 3) / 4) {
+        FV_LOOP(f, (t.n + 3) / 4) {
             const uint4 p = m->weights[f * (DOWN + 1) + y];
 #if STAGED
             const uint4 v = m->k[f * (SLICE / 4) + get_local_id(0) % ACROSS + ACROSS * i];
@@ -503,7 +503,7 @@ static inline void write_rows(OPERANDS, float4 o[4][QUADS], SHARED group_memory 
 
 FV_KERNEL void ATTENTION(OPERANDS)
 {
-    SHARED_ROOM group_memory memory;
+    SHARED_VAR group_memory memory;
     SHARED group_memory *m = &memory;
     const span s = SPAN(BLOCK);
     global const uint *head = HEAD_OF(s.base / dim.s3);

@@ -11,7 +11,7 @@
 #define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_OUT(5), FV_CALL
 #define OPERANDS_GIVEN                                                                             \
     FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_GIVEN(5), FV_CALL_GIVEN
-#define ROOM dim.s3 /* of the cache, in tokens */
+#define CAPACITY dim.s3 /* of the cache, in tokens */
 #define KV_HEADS dim.s4
 #define KV_HEAD (get_group_id(1) / FV_SHARING)
 #define WINDOW u.s0
@@ -43,7 +43,7 @@ static inline float4 key_quad(OPERANDS, tile t, uint token, uint c)
     const uint kv = KV_HEAD;
     if (t.first >= t.own)
         return FV_GET_RUN(1, FV_AT(1, token - t.own) + kv * FV_D + c, FV_D - (int)c, 0.f);
-    return FV_GET_RUN(4, base4 + at4.x + ((size_t)kv * ROOM + token) * FV_D + c, FV_D - (int)c,
+    return FV_GET_RUN(4, base4 + at4.x + ((size_t)kv * CAPACITY + token) * FV_D + c, FV_D - (int)c,
                       0.f);
 }
 
@@ -52,9 +52,10 @@ static inline float4 value_quad(OPERANDS, tile t, uint token, uint c)
     const uint kv = KV_HEAD;
     if (t.first >= t.own)
         return FV_GET_RUN(2, FV_AT(2, token - t.own) + kv * FV_DV + c, FV_DV - (int)c, 0.f);
-    return FV_GET_RUN(
-        4, base4 + at4.x + (size_t)KV_HEADS * ROOM * FV_D + ((size_t)kv * ROOM + token) * FV_DV + c,
-        FV_DV - (int)c, 0.f);
+    return FV_GET_RUN(4,
+                      base4 + at4.x + (size_t)KV_HEADS * CAPACITY * FV_D +
+                          ((size_t)kv * CAPACITY + token) * FV_DV + c,
+                      FV_DV - (int)c, 0.f);
 }
 
 #define KEY_QUAD(j, c) key_quad(OPERANDS_GIVEN, t, t.first + min((j), t.n - 1), c)
@@ -86,21 +87,21 @@ FV_KERNEL void softmax_scan_remember(OPERANDS)
 {
     const uint r = get_group_id(0), kv = get_group_id(1);
     const size_t token = first_position(FV_GET(3, FV_AT(3, 0))) + r;
-    global float *key = base4 + at4.x + (kv * (size_t)ROOM + token) * FV_D;
-    global float *value =
-        base4 + at4.x + (size_t)KV_HEADS * ROOM * FV_D + (kv * (size_t)ROOM + token) * FV_DV;
-    for (uint c = get_local_id(0); token < ROOM && c < FV_D; c += FV_GROUP)
+    global float *key = base4 + at4.x + (kv * (size_t)CAPACITY + token) * FV_D;
+    global float *value = base4 + at4.x + (size_t)KV_HEADS * CAPACITY * FV_D +
+                          (kv * (size_t)CAPACITY + token) * FV_DV;
+    for (uint c = get_local_id(0); token < CAPACITY && c < FV_D; c += FV_GROUP)
         key[c] = FV_GET(1, FV_AT(1, r) + kv * FV_D + c);
-    for (uint c = get_local_id(0); token < ROOM && c < FV_DV; c += FV_GROUP)
+    for (uint c = get_local_id(0); token < CAPACITY && c < FV_DV; c += FV_GROUP)
         value[c] = FV_GET(2, FV_AT(2, r) + kv * FV_DV + c);
 }
 
 FV_KERNEL void softmax_scan(OPERANDS)
 {
-    SHARED_ROOM group_memory memory;
+    SHARED_VAR group_memory memory;
     SHARED group_memory *m = &memory;
     const uint position = first_position(FV_GET(3, FV_AT(3, 0)));
-    const uint begin = get_group_id(0) * BLOCK, held = min(position, ROOM);
+    const uint begin = get_group_id(0) * BLOCK, held = min(position, CAPACITY);
     const span s = {begin, min(begin + BLOCK, rows) - 1};
     const uint behind = position + begin + 1; /* the first row */
     const uint end = position + s.last + 1;

@@ -80,7 +80,7 @@ static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *
     FV_TIMES(i, MINE)
         scores[i] = 0.f;
 #if STAGED
-    FV_TURNS(slab, (FV_D + 4 * DEPTH - 1) / (4 * DEPTH)) {
+    FV_LOOP(slab, (FV_D + 4 * DEPTH - 1) / (4 * DEPTH)) {
         const uint c0 = slab * 4 * DEPTH;
         FV_BARRIER();
         stage_channels(OPERANDS_GIVEN, m, s, t, c0);
@@ -93,7 +93,7 @@ static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *
         }
     }
 #else
-    FV_TURNS(quad, (FV_D + 3) / 4) {
+    FV_LOOP(quad, (FV_D + 3) / 4) {
         const uint c = 4 * quad;
         FV_TIMES(r, 4)
             q[r] = QUAD(0, query_row(s, mine + r), c, FV_D);
@@ -146,7 +146,7 @@ static inline void add_values(OPERANDS, float4 o[4][QUADS], SHARED const group_m
         o[1][i] *= fade.s1;
         o[2][i] *= fade.s2;
         o[3][i] *= fade.s3;
-        FV_TURNS(j, t.n) {
+        FV_LOOP(j, t.n) {
             const float4 p = m->weights[j * (DOWN + 1) + y], v = VALUE_QUAD(j, c);
             o[0][i] += p.s0 * v;
             o[1][i] += p.s1 * v;

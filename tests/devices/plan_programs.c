@@ -88,8 +88,8 @@ static void print_program(const fv_launch *l, const char *options)
     write_text(code->program, l->kernel->mech, path);
     printf("%s %s %s %s %s %s", profile_name, l->kernel->name, code->program, mech, name,
            code->entry);
-    for (int i = 0; i < FV_GPU_PASSES && code->ahead[i].entry; i++)
-        printf(",%s", code->ahead[i].entry);
+    for (int i = 0; i < FV_GPU_PASSES && code->pre_pass[i].entry; i++)
+        printf(",%s", code->pre_pass[i].entry);
     printf("%s\n", options);
 }
 
