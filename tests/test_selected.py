@@ -39,9 +39,9 @@ class Selection(unittest.TestCase):
         self.assertEqual(chosen("src/ops_of_others/op.h", "platform/cpu.c", "src/meson.build"), ["yuv"])
 
     def test_every_slow_test_has_its_turn(self):
-        turns = [selected.select(NAMES, SLOW, [], turn) for turn in range(selected.ROUNDS)]
+        rounds = [selected.select(NAMES, SLOW, [], turn) for turn in range(selected.ROUNDS)]
         for name in NAMES[1:]:
-            self.assertEqual(sum(name in names for names in turns), 1, name)
+            self.assertEqual(sum(name in names for names in rounds), 1, name)
 
     def test_a_line_without_a_folder_is_refused(self):
         with self.assertRaises(SystemExit):

@@ -23,16 +23,16 @@ COVERED = [
     ("pyproject.toml", "comments"),
     ("include/fovea", "comments names"),
     ("src", "comments strings names"),
-    ("platform", "comments"),
-    ("gpu", "comments"),
-    ("cl", "comments"),
-    ("cuda", "comments"),
+    ("platform", "comments names"),
+    ("gpu", "comments names"),
+    ("cl", "comments names"),
+    ("cuda", "comments names"),
     ("python", "comments strings names"),
     ("gstreamer", "comments strings names"),
     ("ros2", "comments strings names"),
     ("examples", "comments names"),
     ("bench", "comments names"),
-    ("tests", "comments"),
+    ("tests", "comments names"),
 ]
 
 # Pattern, what to write instead, and text that it must refuse. A space of a pattern is any white

@@ -41,7 +41,7 @@ static uint32_t k_block(const fv_gemm_microkernel *mk, const fv_problem *p, cons
 {
     enum { FEW_BYTES = 16384 };
     const uint32_t k = p->dim[FV_GEMM_K];
-    const bool few = rows <= mk->mr && (uint64_t)rows * k * fv_type_size(mk->factor) <= FEW_BYTES;
+    const bool few = rows <= mk->mr && (uint64_t)rows * k * fv_type_size(mk->input) <= FEW_BYTES;
     const bool whole = mk->quantise || (few && !mk->scales_blocks);
     return fv_round_up(whole ? k : even_part(k, knobs->v[FV_GEMM_KC]), mk->steps);
 }
@@ -106,7 +106,7 @@ static bool reads_unpacked(const fv_gemm_microkernel *mk, const fv_args *a, cons
 {
     const uint32_t *dim = a->prob.dim, most = 2 * mk->nr;
     const bool conv = a->prob.op == FV_OP_CONV;
-    return mk->unpacked && single && c->cols <= most && a->prob.in == mk->factor &&
+    return mk->unpacked && single && c->cols <= most && a->prob.in == mk->input &&
            (conv ? dim[FV_CONV_C] : dim[FV_GEMM_K]) % 4 == 0 &&
            (!conv || a->ld[FV_GEMM_A] == dim[FV_CONV_C]);
 }
@@ -149,14 +149,14 @@ static bool find_unpacked(unpacked_rows *out, const fv_args *a, const fv_call *c
 }
 
 static void tile_unpacked(const fv_gemm_microkernel *mk, const unpacked_rows *l, float *acc,
-                          const char *w, uint32_t m, const char *ahead)
+                          const char *w, uint32_t m, const char *prefetch)
 {
-    const enum fv_type type = (enum fv_type)mk->factor;
+    const enum fv_type type = (enum fv_type)mk->input;
     for (uint32_t i = 0; i < l->runs; i++) {
         mk->unpacked(acc, fv_element(l->at, type, i * l->step), l->ld, w, l->groups, m, i == 0,
-                     ahead);
+                     prefetch);
         w += l->groups * 4 * mk->nr * fv_type_size(mk->weight);
-        ahead += l->groups * 4 * FV_GEMM_AHEAD;
+        prefetch += l->groups * 4 * FV_GEMM_PREFETCH_BYTES;
     }
 }
 
@@ -178,14 +178,14 @@ static bool rounds(const fv_gemm_microkernel *mk, enum fv_type type)
 
 static size_t panel_bytes(const row_panel *p)
 {
-    return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->mk->factor);
+    return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->mk->input);
 }
 
 /* Where in the panel rows are packed before take() converts them: at its end, because their
  * elements may be narrower than the panel's. */
 static void *packed_rows(const row_panel *p)
 {
-    const uint8_t type = rounds(p->mk, p->type) ? p->mk->factor : (uint8_t)p->type;
+    const uint8_t type = rounds(p->mk, p->type) ? p->mk->input : (uint8_t)p->type;
     return p->at + panel_bytes(p) - (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(type);
 }
 
@@ -233,24 +233,23 @@ enum { QUANTISED = 64 }; /* rows are quantised in whole multiples of this many n
 typedef struct quantised {
     float *scale;
     int32_t *sum;
-    void *panel; /* mr quantised rows of K4 numbers before they are packed, and QUANTISED more
-                    numbers */
-    float *room; /* K floats, rounded up to QUANTISED */
+    void *panel;    /* mr quantised rows before packing: K4 numbers each, then QUANTISED more */
+    float *rotated; /* K floats, rounded up to QUANTISED */
 } quantised;
 
 static void quantise_rows(const fv_gemm_microkernel *mk, char *dst, const quantised *q,
                           const void *src, enum fv_type type, size_t ld, uint32_t rows, uint32_t k)
 {
     const uint32_t k4 = fv_round_up(k, mk->steps);
-    const size_t size = fv_type_size(mk->factor);
+    const size_t size = fv_type_size(mk->input);
     if (mk->unpacked) { /* the microkernel reads rows as they were quantised */
-        mk->quantise(dst, q->scale, q->sum, src, type, ld, rows, k, q->room);
+        mk->quantise(dst, q->scale, q->sum, src, type, ld, rows, k, q->rotated);
         return;
     }
     for (uint32_t r = 0, m; r < rows; r += m, dst += (size_t)m * k4 * size) {
         m = panel_rows(mk, r, rows);
         mk->quantise(q->panel, q->scale + r, q->sum + r, fv_element(src, type, r * ld), type, ld, m,
-                     k, q->room);
+                     k, q->rotated);
         if (mk->steps == 8) /* four pairs of steps */
             pack_elements(dst, q->panel, k4 / 2, m, k4 / 2, 2);
         else if (size == 2)
@@ -536,7 +535,7 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
 /* Computes the sums of m packed windows from row r of the block on: int8 products tap by tap,
  * scaled and added in float32. */
 static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t m, const char *w,
-                                const char *ahead)
+                                const char *prefetch)
 {
     const fv_gemm_microkernel *mk = b->mk;
     const uint32_t channels = b->a->prob.dim[FV_CONV_C], taps = taps_of(&b->a->prob);
@@ -544,9 +543,9 @@ static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t
     const char *in = b->packed + (size_t)r * b->k4;
     float *whole = acc + (size_t)mk->mr * mk->nr;
     for (uint32_t tap = 0; tap < taps; tap++, in += step, w += (size_t)channels * mk->nr) {
-        mk->tile(whole, in, w, channels / mk->steps, m, true, ahead);
+        mk->tile(whole, in, w, channels / mk->steps, m, true, prefetch);
         mk->add_scaled(acc, whole, b->q.scale + (size_t)r * taps + tap * m, m, tap == 0);
-        ahead += channels * FV_GEMM_AHEAD;
+        prefetch += channels * FV_GEMM_PREFETCH_BYTES;
     }
 }
 
@@ -582,33 +581,34 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     const char *weight = b->c->p[FV_GEMM_W];
     const char *w = weight + col / width * weight_panel(mk, b->k4) + k0 * step;
     const bool alone = b->rows <= mk->mr; /* a single tile reads the whole panel */
-    const char *ahead = alone ? w : weight + next / width * weight_panel(mk, b->k4) + k0 * step;
-    const char *ahead_last = ahead + (ptrdiff_t)depth * ((ptrdiff_t)step - FV_GEMM_AHEAD);
-    const size_t factor = fv_type_size(mk->factor);
-    const char *packed = b->packed + (size_t)k0 * b->rows * factor;
+    const char *prefetch = alone ? w : weight + next / width * weight_panel(mk, b->k4) + k0 * step;
+    const char *prefetch_last =
+        prefetch + (ptrdiff_t)depth * ((ptrdiff_t)step - FV_GEMM_PREFETCH_BYTES);
+    const size_t size = fv_type_size(mk->input);
+    const char *packed = b->packed + (size_t)k0 * b->rows * size;
     const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
 
     for (uint32_t r = 0, m; r < b->rows; r += m) {
         float *acc = sums + (single ? 0 : (size_t)r * mk->nr);
-        const void *in = packed + (size_t)r * depth * factor;
+        const void *in = packed + (size_t)r * depth * size;
         unpacked_rows l;
         m = panel_rows(mk, r, b->rows);
         if (reads_pixels_in_place(mk, &b->a->prob))
             tile_of_taps(b, acc, r, m, col, w);
         else if (is_int8_conv(mk, &b->a->prob))
-            tile_of_packed_taps(b, acc, r, m, w, ahead);
+            tile_of_packed_taps(b, acc, r, m, w, prefetch);
         else if (b->unpacked && find_unpacked(&l, b->a, b->c, b->row + r, m))
-            tile_unpacked(mk, &l, acc, w, m, ahead);
+            tile_unpacked(mk, &l, acc, w, m, prefetch);
         else if (mk->quantise && mk->unpacked)
-            mk->unpacked(acc, in, depth, w, depth / mk->steps, m, true, ahead);
+            mk->unpacked(acc, in, depth, w, depth / mk->steps, m, true, prefetch);
         else if (mk->widen && r == 0)
-            mk->widen(acc, in, w, depth / mk->steps, m, k0 == 0, ahead,
+            mk->widen(acc, in, w, depth / mk->steps, m, k0 == 0, prefetch,
                       m < b->rows ? b->wide : NULL);
         else
             mk->tile(acc, in, mk->widen ? (const void *)b->wide : w, depth / mk->steps, m, k0 == 0,
-                     ahead);
-        if (ahead < ahead_last)
-            ahead += (size_t)depth * FV_GEMM_AHEAD;
+                     prefetch);
+        if (prefetch < prefetch_last)
+            prefetch += (size_t)depth * FV_GEMM_PREFETCH_BYTES;
         if (last)
             finish_rows(b, acc, r, m, col);
     }
@@ -664,7 +664,7 @@ static size_t scales_size(const fv_gemm_microkernel *mk, const fv_problem *p, ui
 static size_t packed_size(const fv_gemm_microkernel *mk, uint32_t rows, uint32_t k4)
 {
     const size_t more = mk->quantise && mk->unpacked ? QUANTISED : 0;
-    return ((size_t)rows * k4 + more) * fv_type_size(mk->factor);
+    return ((size_t)rows * k4 + more) * fv_type_size(mk->input);
 }
 
 void fv_gemm_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c)
@@ -682,10 +682,10 @@ void fv_gemm_run(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call 
         float *wide = c->scratch, *sums = wide + wide_size(mk, rows, kc);
         float *scales = sums + sums_size(mk, p, rows, kc, k4);
         char *packed = (char *)(scales + 2 * scales_size(mk, p, rows));
-        char *room = packed + packed_size(mk, rows, k4);
+        char *rotated = packed + packed_size(mk, rows, k4);
         const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(mk, p, rows)),
-                             room + fv_round_up(k4, QUANTISED) * sizeof(float),
-                             (float *)(void *)room};
+                             rotated + fv_round_up(k4, QUANTISED) * sizeof(float),
+                             (float *)(void *)rotated};
         const block b = {mk, a, c, row, rows, k4, kc, packed, unpacked, wide, q};
         pack_block(&b, packed);
 
@@ -759,7 +759,7 @@ size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const
     const size_t numbers = mk->unpacked ? 0 : (size_t)mk->mr * k4 + QUANTISED;
     const bool whole = is_int8_conv(mk, p); /* they were made before */
     const size_t rows_of = mk->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
-                                                        numbers * fv_type_size(mk->factor)
+                                                        numbers * fv_type_size(mk->input)
                                                   : 0;
     const size_t packed = reads_pixels_in_place(mk, p) ? fv_rows_i8_bytes(p->dim[FV_CONV_C])
                                                        : packed_size(mk, mc, k4);

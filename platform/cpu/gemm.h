@@ -43,7 +43,7 @@ typedef struct fv_gemm_out {
 } fv_gemm_out;
 
 /* Bytes that a tile prefetches per step of k: a 64-byte cache line per group of 4 steps. */
-enum { FV_GEMM_AHEAD = 16 };
+enum { FV_GEMM_PREFETCH_BYTES = 16 };
 
 enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 
@@ -52,28 +52,28 @@ typedef struct fv_gemm_microkernel {
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
     uint32_t steps;  /* of k that a panel keeps together as a group: 4, or 8 for some of INT8 */
     uint8_t weight;  /* enum fv_type of the packed weight */
-    uint8_t factor;  /* enum fv_type of the packed activations; `tile` may convert them */
+    uint8_t input;   /* enum fv_type of the packed activations; `tile` may convert them */
     uint8_t
         interleave; /* BF16, INT8: steps of a column that are adjacent in a panel of the weight */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over `groups`
      * groups of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
-     * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
+     * groups * 4 * FV_GEMM_AHEAD bytes from `prefetch` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead);
-    /* Does what `tile` does with m rows of type `factor` in place of a packed panel; their stride
+                 const char *prefetch);
+    /* Does what `tile` does with m rows of type `input` in place of a packed panel; their stride
      * is `ld` elements. NULL if the microkernel cannot. A microkernel with `quantise` has either
      * this one, which multiplies the quantised rows in place, or `tile`. */
     void (*unpacked)(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
-                     uint32_t m, bool first, const char *ahead);
+                     uint32_t m, bool first, const char *prefetch);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
-    /* Quantises m rows of `type` (INT8; else NULL). Each row becomes K4 numbers of type `factor`,
-     * with zeros beyond k, and gets a scale and a sum. `room` is a buffer of k floats. Both it and
-     * the numbers are written up to a multiple of 64. Integer sums are exact only over all of K, so
-     * K is one block. */
+    /* Quantises m rows of `type` (INT8; else NULL). Each row becomes K4 numbers of type `input`,
+     * with zeros beyond k, and gets a scale and a sum. `rotated` is a buffer of k floats. Both it
+     * and the numbers are written up to a multiple of 64. Integer sums are exact only over all of
+     * K, so K is one block. */
     void (*quantise)(void *numbers, float *scale, int32_t *sum, const void *rows, enum fv_type type,
-                     size_t ld, uint32_t m, uint32_t k, float *room);
+                     size_t ld, uint32_t m, uint32_t k, float *rotated);
     /* CONV of INT8: adds one tap of m pixels to the first `cols` columns of sums[m][nr]; further
      * columns may change. The pixels are rows of ops/rows_i8.h, read in place. With `first`, sums
      * are not read. NULL: pixels are packed, and `tile` and `add_scaled` are used. */
@@ -85,8 +85,8 @@ typedef struct fv_gemm_microkernel {
     bool scales_blocks;
     uint8_t bias; /* INT8: offset of packed weights, for instructions that need unsigned ones */
     /* Converts a panel of m rows of `type` in place to the format that `tile` reads. The panel has
-     * the size of one with elements of type `factor`; narrower elements are stored at its end.
-     * NULL: rows have the type `factor`, and `tile` reads them unconverted. */
+     * the size of one with elements of type `input`; narrower elements are stored at its end.
+     * NULL: rows have the type `input`, and `tile` reads them unconverted. */
     void (*take)(void *panel, enum fv_type type, size_t groups, uint32_t m);
     /* Rounds n floats, a multiple of 4, to the nearest bfloat16. Rows of floats are rounded while
      * they are packed, if prob.acc permits it. NULL: the microkernel does not multiply bfloat16. */
@@ -95,7 +95,7 @@ typedef struct fv_gemm_microkernel {
      * floats. Also stores the panel as floats to `wide`, if that is not NULL. NULL for F32, and
      * where `tile` reads such panels itself. */
     void (*widen)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                  const char *ahead, float *wide);
+                  const char *prefetch, float *wide);
     /* Rounds n floats, whole groups of 4 rows of a panel, to the weight's 16-bit type; NULL for
      * F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);

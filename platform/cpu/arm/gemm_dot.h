@@ -62,7 +62,7 @@ FV_FN float32x4_t second_halves(float32x4_t x, float32x4_t y)
 }
 
 FV_FN void pair_rows(float *acc, const float *a, const bfloat16_t *w, size_t groups, int m,
-                     bool first, const char *ahead)
+                     bool first, const char *prefetch)
 {
     const bfloat16_t *in = (const bfloat16_t *)(const void *)a;
     float32x4_t sum[MR / 2][NR / 2]; /* each is of two rows by two columns, row by row */
@@ -79,8 +79,8 @@ FV_FN void pair_rows(float *acc, const float *a, const bfloat16_t *w, size_t gro
     }
     for (; groups > 0; groups--, in += 8 * m, w += 4 * NR) {
         bfloat16x8_t pair[NR / 2];
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         FV_UNROLL
         for (int j = 0; j < NR / 2; j++)
             pair[j] = vld1q_bf16(w + 8 * j);
@@ -100,9 +100,9 @@ FV_FN void pair_rows(float *acc, const float *a, const bfloat16_t *w, size_t gro
 }
 
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
-#define CALL(M) pair_rows(acc, a, w, groups, M, first, ahead)
+#define CALL(M) pair_rows(acc, a, w, groups, M, first, prefetch)
     OF_ROWS(MR, CALL)
 #undef CALL
 }

@@ -90,7 +90,7 @@ FV_FN void add_halves(float16x8_t part[MR], const float16_t *a, const float16_t 
 }
 
 FV_FN void half_rows(float *acc, const float *a, const float16_t *w, size_t groups, int m,
-                     bool first, const char *ahead)
+                     bool first, const char *prefetch)
 {
     const float16_t *in = (const float16_t *)(const void *)(a + m);
     fv_v sum[MR][VECS];
@@ -101,8 +101,8 @@ FV_FN void half_rows(float *acc, const float *a, const float16_t *w, size_t grou
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, in += 4 * m, w += 4 * NR) {
         float16x8_t part[MR];
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         FV_UNROLL
         for (int i = 0; i < m; i++)
             part[i] = vdupq_n_f16(0);
@@ -119,9 +119,9 @@ FV_FN void half_rows(float *acc, const float *a, const float16_t *w, size_t grou
 }
 
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
-#define CALL(M) half_rows(acc, a, w, groups, M, first, ahead)
+#define CALL(M) half_rows(acc, a, w, groups, M, first, prefetch)
     OF_ROWS(MR, CALL)
 #undef CALL
 }

@@ -4,5 +4,5 @@
 
 #define BIAS 0
 #define MMLA "smmla"
-#define FACTORS "16b"
+#define OPERAND_SUFFIX "16b"
 #include "platform/cpu/arm/mmla.h"

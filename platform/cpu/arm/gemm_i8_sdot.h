@@ -38,8 +38,8 @@
         "ldp q0, q1, [%[w]]\n"                                                                     \
         SUMS_##M("ld1")                                                                            \
         "1:\n"                                                                                     \
-        "prfm pldl2keep, [%[ahead]]\n"                                                             \
-        "add %[ahead], %[ahead], #64\n"                                                            \
+        "prfm pldl2keep, [%[prefetch]]\n"                                                          \
+        "add %[prefetch], %[prefetch], #64\n"                                                      \
         FOUR(0, 2, 8, 10, 12, 14)                                                                  \
         "subs %[groups], %[groups], #1\n"                                                          \
         "add %[next], %[a], #4 * " #M "\n"                                                         \
@@ -59,7 +59,8 @@
         "b.ne 1b\n"                                                                                \
         "sub %[acc], %[acc], #32 * " #M "\n"                                                       \
         SUMS_##M("st1")                                                                            \
-        : [acc] "+r"(whole), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups), [ahead] "+r"(ahead),  \
+        : [acc] "+r"(whole), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups),                      \
+          [prefetch] "+r"(prefetch),                                                               \
           [next] "=&r"(next)                                                                       \
         :                                                                                          \
         : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13",    \
@@ -98,7 +99,7 @@ FV_FN int8x16_t four_rows(const int8_t *a, int i, int m)
 }
 
 FV_FN void few_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t groups, int m,
-                    const char *ahead)
+                    const char *prefetch)
 {
     int32x4_t sum[MR][VECS];
     FV_UNROLL
@@ -109,8 +110,8 @@ FV_FN void few_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t group
     }
     for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
         int8x16_t columns[VECS], rows[(MR + 3) / 4];
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         FV_UNROLL
         for (int v = 0; v < VECS; v++)
             columns[v] = vld1q_s8(w + 16 * v);
@@ -135,7 +136,7 @@ FV_FN void few_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t group
 
 /* Panels have 11 or 12 rows, except in blocks of few rows. */
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
     int32_t *whole = (int32_t *)(void *)acc;
     const void *next;
@@ -147,7 +148,7 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
     else if (m == 11)
         TILE_OF(11);
     else {
-#define CALL(M) few_rows(whole, a, w, groups, M, ahead)
+#define CALL(M) few_rows(whole, a, w, groups, M, prefetch)
         OF_ROWS(10, CALL)
 #undef CALL
     }

@@ -42,8 +42,8 @@
         "ldp q6, q7, [%[w]]\n"                                                                     \
         SUMS_##M("ld1")                                                                            \
         "1:\n"                                                                                     \
-        "prfm pldl2keep, [%[ahead]]\n"                                                             \
-        "add %[ahead], %[ahead], #64\n"                                                            \
+        "prfm pldl2keep, [%[prefetch]]\n"                                                          \
+        "add %[prefetch], %[prefetch], #64\n"                                                      \
         STEP(M, 0, 32, 48, 64, 80)                                                                 \
         STEP(M, 1, 96, 112, 128, 144)                                                              \
         STEP(M, 2, 160, 176, 192, 208)                                                             \
@@ -60,7 +60,8 @@
         "b.ne 1b\n"                                                                                \
         "sub %[acc], %[acc], #64 * " #M "\n"                                                       \
         SUMS_##M("st1")                                                                            \
-        : [acc] "+r"(acc), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups), [ahead] "+r"(ahead),   \
+        : [acc] "+r"(acc), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups),                        \
+          [prefetch] "+r"(prefetch),                                                               \
           [next] "=&r"(next)                                                                       \
         :                                                                                          \
         : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",       \
@@ -70,11 +71,11 @@
 
 /* Panels have five or six rows, except in blocks of few rows. */
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
     const void *next;
     if (m < 5) {
-        tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
+        tile_of(acc, a, w, FV_F32, groups, m, first, prefetch, NULL);
         return;
     }
     if (first)

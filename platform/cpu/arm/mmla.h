@@ -1,5 +1,5 @@
 /* mmla.h: tiles by an instruction that multiplies two rows by two columns, over 8 bytes of each.
- * MMLA is the instruction's name, FACTORS the suffix of its operands' registers. Panels:
+ * MMLA is the instruction's name, OPERAND_SUFFIX the suffix of its operands' registers. Panels:
  *
  *   weight: groups x nr x 8 bytes             activations: groups x m x 8 bytes
  *
@@ -14,7 +14,8 @@
  * operand is read.
  */
 
-#define PRODUCT(sum, rows, w) MMLA " v" #sum ".4s, v" #rows "." FACTORS ", v" #w "." FACTORS "\n"
+#define PRODUCT(sum, rows, w)                                                                      \
+    MMLA " v" #sum ".4s, v" #rows "." OPERAND_SUFFIX ", v" #w "." OPERAND_SUFFIX "\n"
 /* Multiplies four rows, in x and y, by two columns. */
 #define COLUMNS(w, x, y, s, t) PRODUCT(s, x, w) PRODUCT(t, y, w)
 #define LOAD(x, y, from, at) "ldp q" #x ", q" #y ", [%[" #from "], #" #at "]\n"
@@ -25,8 +26,8 @@
 /* clang-format off */
 /* A group of steps: its first four rows are in x and y, the second four in z and u. */
 #define GROUP(M, x, y, z, u)                                                                       \
-    "prfm pldl2keep, [%[ahead]]\n"                                                                 \
-    "add %[ahead], %[ahead], #64\n"                                                                \
+    "prfm pldl2keep, [%[prefetch]]\n"                                                              \
+    "add %[prefetch], %[prefetch], #64\n"                                                          \
     COLUMNS(0, x, y, 8, 12)                                                                        \
     COLUMNS(1, x, y, 9, 13)                                                                        \
     COLUMNS(2, x, y, 10, 14)                                                                       \
@@ -70,7 +71,8 @@
         "2:\n"                                                                                     \
         "sub %[sum], %[sum], #384\n"                                                               \
         ALL_SUMS("st1")                                                                            \
-        : [sum] "+r"(at), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups), [ahead] "+r"(ahead),    \
+        : [sum] "+r"(at), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups),                         \
+          [prefetch] "+r"(prefetch),                                                               \
           [next] "=&r"(next)                                                                       \
         :                                                                                          \
         : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",       \
@@ -83,7 +85,9 @@ typedef uint32x4_t square;
 
 FV_FN square add_product(square sum, uint8x16_t rows, uint8x16_t columns)
 {
-    __asm__(MMLA " %0.4s, %1." FACTORS ", %2." FACTORS : "+w"(sum) : "w"(rows), "w"(columns));
+    __asm__(MMLA " %0.4s, %1." OPERAND_SUFFIX ", %2." OPERAND_SUFFIX
+            : "+w"(sum)
+            : "w"(rows), "w"(columns));
     return sum;
 }
 
@@ -96,14 +100,14 @@ FV_FN uint8x16_t two_rows(const uint8_t *a, int i, int m)
 }
 
 FV_FN void add_products(square sum[MR / 2][NR / 2], const uint8_t *a, const uint8_t *w,
-                        size_t groups, int m, const char *ahead)
+                        size_t groups, int m, const char *prefetch)
 {
     square of[MR / 2][NR / 2];
     memcpy(of, sum, sizeof of);
     for (; groups > 0; groups--, a += 8 * m, w += 8 * NR) {
         uint8x16_t columns[NR / 2];
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         FV_UNROLL
         for (int j = 0; j < NR / 2; j++)
             columns[j] = vld1q_u8(w + 16 * j);
@@ -120,7 +124,7 @@ FV_FN void add_products(square sum[MR / 2][NR / 2], const uint8_t *a, const uint
 
 /* Panels have 11 or 12 rows, except in blocks of few rows. */
 static void multiply(square sum[MR / 2][NR / 2], const void *a, const void *w, size_t groups,
-                     uint32_t m, const char *ahead)
+                     uint32_t m, const char *prefetch)
 {
     void *at = sum;
     const void *next;
@@ -129,7 +133,7 @@ static void multiply(square sum[MR / 2][NR / 2], const void *a, const void *w, s
     else if (m == 11)
         SUMS_OF(11);
     else {
-#define CALL(M) add_products(sum, a, w, groups, M, ahead)
+#define CALL(M) add_products(sum, a, w, groups, M, prefetch)
         OF_ROWS(10, CALL)
 #undef CALL
     }
@@ -146,7 +150,7 @@ FV_FN square second_halves(square x, square y)
 }
 
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
     /* Sums of any type are stored as bits; those of 0 are 0. */
     uint32_t *out = (uint32_t *)(void *)acc;
@@ -158,7 +162,7 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
             sum[i / 2][j] = first_halves(x, y);
             sum[i / 2][j + 1] = second_halves(x, y);
         }
-    multiply(sum, a, w, groups, m, ahead);
+    multiply(sum, a, w, groups, m, prefetch);
     for (uint32_t i = 0; i < m; i += 2)
         for (uint32_t j = 0; j < NR / 2; j += 2) {
             uint32_t *to = out + NR * i + 2 * j;

@@ -39,7 +39,7 @@ static head head_of(const fv_args *a, const fv_call *c, size_t number)
               .scale = a->f[0] * 1.44269504f};
     for (int i = 0; i <= FV_FOVEATED_OUT; i++) {
         const bool values = i == FV_FOVEATED_V || i == FV_FOVEATED_CELL_V || i == FV_FOVEATED_OUT;
-        h.type[i] = fv_factor_rows(a, i);
+        h.type[i] = fv_operand_row_type(a, i);
         h.ld[i] = a->ld[i];
         h.row[i] = fv_element(c->p[i], h.type[i], number * (values ? h.l.dv : h.l.d));
     }
@@ -51,14 +51,14 @@ static head head_of(const fv_args *a, const fv_call *c, size_t number)
 static void pack_gathered(const head *h, const gathered *g)
 {
     const layout *l = &h->l;
-    fv_factor *keys = (fv_factor *)(h->scratch + l->keys);
-    fv_factor *values = (fv_factor *)(h->scratch + l->values);
+    fv_operand_elem *keys = (fv_operand_elem *)(h->scratch + l->keys);
+    fv_operand_elem *values = (fv_operand_elem *)(h->scratch + l->values);
     for (size_t j = 0; j < g->n; j++)
-        fv_factor_pack_rows(keys + j * l->dp, l->dp, g->k[j], g->type_k, 0, 1, l->d);
+        fv_operand_pack_rows(keys + j * l->dp, l->dp, g->k[j], g->type_k, 0, 1, l->d);
     memset(keys + g->n * l->dp, 0, (fv_tile_round(g->n, FV_TILE_M) - g->n) * l->dp * sizeof *keys);
     for (size_t j = 0; j < g->n; j += 2)
-        fv_factor_pack_steps(values + j * l->ld_v, l->ld_v, g->v[j],
-                             j + 1 < g->n ? g->v[j + 1] : NULL, g->type_v, l->dv);
+        fv_operand_pack_steps(values + j * l->ld_v, l->ld_v, g->v[j],
+                              j + 1 < g->n ? g->v[j + 1] : NULL, g->type_v, l->dv);
 }
 
 /* Attends the first `queries` queries to the keys gathered in the tile, and empties the tile. */

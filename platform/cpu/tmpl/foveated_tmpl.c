@@ -1,5 +1,5 @@
 /* foveated_tmpl.c: FOVEATED attention in float32, and CELLS. */
-#define FV_FACTORS_EXACT
+#define FV_OPERANDS_EXACT
 #include "platform/cpu/tmpl/foveated_rows.h"
 
 void FV_NAME(fv_k_foveated_f32)(const fv_args *a, const fv_call *c)

@@ -13,11 +13,11 @@
 #include "platform/cpu/tmpl/gemm_microkernel.h"
 
 #define MMLA "bfmmla"
-#define FACTORS "8h"
+#define OPERAND_SUFFIX "8h"
 #include "platform/cpu/arm/mmla.h"
 #include "platform/cpu/arm/panel_bf16.h"
 
-MICROKERNEL(bf16bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .interleave = 4,
+MICROKERNEL(bf16bf16, is_of_bf16(p), .weight = FV_BF16, .input = FV_BF16, .interleave = 4,
             .tile = tile, .finish = finish, .narrow = narrow, .round = round_rows)
 MATMUL_KERNEL(bf16bf16)
 KERNEL(gemm, bf16bf16)

@@ -130,7 +130,7 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 /* Products of m rows by a panel. Row i's first four steps are at a + i ld; each next four are
  * `step` numbers further on. */
 FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const int8_t *w,
-                    size_t groups, int m, const char *ahead)
+                    size_t groups, int m, const char *prefetch)
 {
     sums sum[MR][VECS * SPLIT];
     FV_UNROLL
@@ -140,8 +140,8 @@ FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const
             sum[i][v] = none();
     }
     for (; groups > 0; groups--, a += step, w += 4 * NR) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         for (int v = 0; v < NR; v += 16) /* all of K does not stay in L1 */
             __builtin_prefetch(w + 32 * NR + 4 * v, 0, 3);
 #define ROW(i) (a + (i)*ld)
@@ -159,20 +159,20 @@ FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const
 /* `first` is not read: K is one block, so that every tile is the first. */
 #if defined PIXELS
 static void unpacked(float *acc, const void *a, size_t ld, const void *w, size_t groups, uint32_t m,
-                     bool first, const char *ahead)
+                     bool first, const char *prefetch)
 {
     (void)first;
-#define CALL(M) dot_rows((int32_t *)(void *)acc, a, ld, 4, w, groups, M, ahead)
+#define CALL(M) dot_rows((int32_t *)(void *)acc, a, ld, 4, w, groups, M, prefetch)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
 #define PRODUCTS .unpacked = unpacked
 #else
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
     (void)first;
-#define CALL(M) dot_rows((int32_t *)(void *)acc, a, 4, 4 * (M), w, groups, M, ahead)
+#define CALL(M) dot_rows((int32_t *)(void *)acc, a, 4, 4 * (M), w, groups, M, prefetch)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
@@ -255,14 +255,14 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 
 /* ---- rows ---- */
 
-/* Rotates and quantises a row, with zeros up to a multiple of 64; returns its scale. `room`: a
+/* Rotates and quantises a row, with zeros up to a multiple of 64; returns its scale. `rotated`: a
  * buffer for the rotated row. */
 FV_FN float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
-                         uint32_t block, float *room)
+                         uint32_t block, float *rotated)
 {
     float factor;
-    const float top = type == FV_BF16 ? fv_rotate_row(room, row, FV_BF16, k, block)
-                                      : fv_rotate_row(room, row, FV_F32, k, block);
+    const float top = type == FV_BF16 ? fv_rotate_row(rotated, row, FV_BF16, k, block)
+                                      : fv_rotate_row(rotated, row, FV_F32, k, block);
     const float scale = fv_int8_scale(&factor, top);
     sums total = none();
     if (!(factor > 0))
@@ -271,7 +271,7 @@ FV_FN float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type 
         fv_v x[FV_ROTATED];
         FV_UNROLL
         for (int v = 0; v < FV_ROTATED; v++)
-            x[v] = fv_mul(fv_load(room + i + FV_W * v), fv_set(factor));
+            x[v] = fv_mul(fv_load(rotated + i + FV_W * v), fv_set(factor));
         put_64(q + i, x, &total);
     }
     *sum = total_of(total);
@@ -279,21 +279,21 @@ FV_FN float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type 
 }
 
 static void quantise(void *packed, float *scale, int32_t *sum, const void *rows, enum fv_type type,
-                     size_t ld, uint32_t m, uint32_t k, float *room)
+                     size_t ld, uint32_t m, uint32_t k, float *rotated)
 {
     const uint32_t padded = (k + STEPS - 1) / STEPS * STEPS;
     const uint32_t block = fv_int8_block(k);
     number *q = packed;
     for (uint32_t r = 0; r < m; r++, q += padded) {
         const void *row = fv_element(rows, type, r * ld);
-        scale[r] = block == 64 ? quantise_row(q, &sum[r], row, type, k, 64, room)
-                               : quantise_row(q, &sum[r], row, type, k, block, room);
+        scale[r] = block == 64 ? quantise_row(q, &sum[r], row, type, k, 64, rotated)
+                               : quantise_row(q, &sum[r], row, type, k, block, rotated);
         memset(q + k, 0, (padded - k) * sizeof *q);
     }
 }
 
 MICROKERNEL(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8,
-            .factor = sizeof(number) == 2 ? FV_I16 : FV_I8, .interleave = INTERLEAVE, .bias = BIAS,
+            .input = sizeof(number) == 2 ? FV_I16 : FV_I8, .interleave = INTERLEAVE, .bias = BIAS,
             PRODUCTS, .finish = finish, .quantise = quantise TAPS)
 KERNEL(gemm, i8)
 

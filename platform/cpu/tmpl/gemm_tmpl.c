@@ -135,13 +135,13 @@ FV_FN void fetch_group(const void *w, enum fv_type type)
 /* Multiplies a tile of m rows by a panel of weights of type `type`. The panel is also stored as
  * floats to `wide` unless that is NULL. */
 FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
-                     int m, bool first, const char *ahead, float *wide)
+                     int m, bool first, const char *prefetch, float *wide)
 {
     fv_v sum[MR][VECS];
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4 * m, w = fv_element(w, type, 4 * NR)) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         if (type != FV_F32 && !wide)
             fetch_group(w, type);
         add_group(sum, a, 4, w, type, m, wide);
@@ -152,9 +152,9 @@ FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type typ
 }
 
 FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
-                   uint32_t m, bool first, const char *ahead, float *wide)
+                   uint32_t m, bool first, const char *prefetch, float *wide)
 {
-#define CALL(M) tile_rows(acc, a, w, type, groups, M, first, ahead, wide)
+#define CALL(M) tile_rows(acc, a, w, type, groups, M, first, prefetch, wide)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
@@ -163,27 +163,27 @@ FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type,
 #include TILES
 #else
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
-    tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
+    tile_of(acc, a, w, FV_F32, groups, m, first, prefetch, NULL);
 }
 
 FV_FN void unpacked_rows(float *acc, const float *a, size_t ld, const float *w, size_t groups,
-                         int m, bool first, const char *ahead)
+                         int m, bool first, const char *prefetch)
 {
     fv_v sum[MR][VECS];
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4, w += 4 * NR) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         add_group(sum, a, ld, w, FV_F32, m, NULL);
     }
     end_sums(acc, sum, m);
 }
 
 static void unpacked(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
-                     uint32_t m, bool first, const char *ahead){
-#define CALL(M) unpacked_rows(acc, rows, ld, w, groups, M, first, ahead)
+                     uint32_t m, bool first, const char *prefetch){
+#define CALL(M) unpacked_rows(acc, rows, ld, w, groups, M, first, prefetch)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
@@ -193,22 +193,21 @@ static void unpacked(float *acc, const void *rows, size_t ld, const void *w, siz
 #define HOLDS(WEIGHT, IN) (p->weight == FV_##WEIGHT && p->in == FV_##IN)
 
 #if defined FV_ISA_AVX512_BF16
-MICROKERNEL(bf16, is_of_bf16(p), .weight = FV_BF16, .factor = FV_BF16, .interleave = 2,
-            .tile = tile, .finish = finish, .narrow = narrow, .round = round_rows,
-            .unpacked = unpacked)
+MICROKERNEL(bf16, is_of_bf16(p), .weight = FV_BF16, .input = FV_BF16, .interleave = 2, .tile = tile,
+            .finish = finish, .narrow = narrow, .round = round_rows, .unpacked = unpacked)
 MATMUL_KERNEL(bf16)
 #elif defined FV_ISA_NEON_DOT
 MICROKERNEL(bf16, HOLDS(BF16, F32) && p->dim[FV_GEMM_K] >= LEAST_K, .weight = FV_BF16,
-            .factor = FV_F32, .tile = tile, .finish = finish, .narrow = narrow, .take = take)
+            .input = FV_F32, .tile = tile, .finish = finish, .narrow = narrow, .take = take)
 #elif defined FV_ISA_NEON_FP16
-MICROKERNEL(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .factor = FV_F32,
+MICROKERNEL(f16, HOLDS(F16, F32) && p->acc == FV_F16, .weight = FV_F16, .input = FV_F32,
             .tile = tile, .finish = finish, .narrow = narrow, .take = take, .scales_blocks = true)
 #else
 #define WIDEN(name, type)                                                                          \
     static void widen_##name(float *acc, const void *a, const void *w, size_t groups, uint32_t m,  \
-                             bool first, const char *ahead, float *wide)                           \
+                             bool first, const char *prefetch, float *wide)                        \
     {                                                                                              \
-        tile_of(acc, a, w, type, groups, m, first, ahead, wide);                                   \
+        tile_of(acc, a, w, type, groups, m, first, prefetch, wide);                                \
     }
 WIDEN(f16, FV_F16)
 WIDEN(bf16, FV_BF16)
@@ -237,14 +236,14 @@ static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
 #endif
 
 #define OF_ROWS_OF_FLOATS(WEIGHT) (HOLDS(WEIGHT, F32) || HOLDS(WEIGHT, BF16))
-MICROKERNEL(f32, OF_ROWS_OF_FLOATS(F32), .weight = FV_F32, .factor = FV_F32, .tile = tile,
+MICROKERNEL(f32, OF_ROWS_OF_FLOATS(F32), .weight = FV_F32, .input = FV_F32, .tile = tile,
             .finish = finish, .take = take, .unpacked = UNPACKED)
-MICROKERNEL(f16, OF_ROWS_OF_FLOATS(F16), .weight = FV_F16, .factor = FV_F32, .tile = tile,
+MICROKERNEL(f16, OF_ROWS_OF_FLOATS(F16), .weight = FV_F16, .input = FV_F32, .tile = tile,
             .finish = finish, .widen = widen_f16, .narrow = narrow_f16, .take = take)
-MICROKERNEL(bf16, OF_ROWS_OF_FLOATS(BF16), .weight = FV_BF16, .factor = FV_F32, .tile = tile,
+MICROKERNEL(bf16, OF_ROWS_OF_FLOATS(BF16), .weight = FV_BF16, .input = FV_F32, .tile = tile,
             .finish = finish, .widen = widen_bf16, .narrow = narrow_bf16, .take = take)
 MICROKERNEL(w8, p->weight == FV_I8 && p->acc == FV_F32 && (p->in == FV_F32 || p->in == FV_BF16),
-            .weight = FV_I8, .factor = FV_F32, .tile = tile, .finish = finish, .take = take,
+            .weight = FV_I8, .input = FV_F32, .tile = tile, .finish = finish, .take = take,
             .widen = widen_w8)
 KERNEL(gemm, f32)
 KERNEL(conv, f32)

@@ -97,29 +97,29 @@ FV_FN void find_tops(float *top, const head_rows *r, size_t i, int vecs, int n)
         fv_store(top + i + v * FV_W, fv_add(most[v], poison[v]));
 }
 
-/* Computes the scale of each channel of the values. `factor` is a buffer of whole vectors; it gets
+/* Computes the scale of each channel of the values. `inverse` is a buffer of whole vectors; it gets
  * the inverse scales. */
-static void find_value_scales(float *scale, float *factor, const head_rows *r)
+static void find_value_scales(float *scale, float *inverse, const head_rows *r)
 {
     size_t i = 0;
     for (; i + BLOCK * FV_W <= r->wide; i += BLOCK * FV_W)
-        find_tops(factor, r, i, BLOCK, FV_W);
+        find_tops(inverse, r, i, BLOCK, FV_W);
     for (; i < r->wide; i += FV_W)
-        find_tops(factor, r, i, 1, fv_lanes(r->wide - i));
+        find_tops(inverse, r, i, 1, fv_lanes(r->wide - i));
     for (i = 0; i < r->wide; i++)
-        scale[i] = fv_int8_scale(&factor[i], factor[i]);
+        scale[i] = fv_int8_scale(&inverse[i], inverse[i]);
 }
 
 static void quantise_values(char *out, const fv_keys_i8 *l, const head_rows *r, float *scratch)
 {
     int8_t *q = (int8_t *)out + l->v;
-    float *factor = scratch;
-    find_value_scales((float *)(void *)(out + l->value_scale), factor, r);
+    float *inverse = scratch;
+    find_value_scales((float *)(void *)(out + l->value_scale), inverse, r);
     for (size_t j = 0; j < r->n; j++, q += r->wide)
         for (size_t i = 0; i < r->wide; i += FV_W) {
-            const fv_v by = fv_load(factor + i), zero = fv_set(0.f);
+            const fv_v by = fv_load(inverse + i), zero = fv_set(0.f);
             const int n = fv_lanes(r->wide - i);
-            /* The factor is 0 also if a value is NaN or infinite. */
+            /* The inverse scale is 0 also if a value is NaN or infinite. */
             fv_store_i8(q + i, fv_sel_lt(zero, by, fv_mul(channels(r, j, i, n), by), zero), n);
         }
 }

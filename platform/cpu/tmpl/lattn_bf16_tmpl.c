@@ -1,18 +1,18 @@
 /* lattn_bf16_tmpl.c: implements lattn_bf16.h with the bfloat16 operands of one level
- * (vec/factors.h). Rounding is in place: where operands have 16 bits, a row rounded by rows takes
+ * (vec/operands.h). Rounding is in place: where operands have 16 bits, a row rounded by rows takes
  * the first half of its float row, and two rows rounded by columns take the first of two float
  * rows. */
 #include "platform/cpu/lattn_bf16.h"
-#include "platform/cpu/vec/factors.h"
+#include "platform/cpu/vec/operands.h"
 
-static fv_factor *operands(float *x)
+static fv_operand_elem *operands(float *x)
 {
-    return (fv_factor *)(void *)x;
+    return (fv_operand_elem *)(void *)x;
 }
 
-static const fv_factor *operands_of(const float *x)
+static const fv_operand_elem *operands_of(const float *x)
 {
-    return (const fv_factor *)(const void *)x;
+    return (const fv_operand_elem *)(const void *)x;
 }
 
 /* Safe in place: each write is at or before the address of the read that it depends on. */
@@ -20,7 +20,7 @@ static void round_rows(float *x, size_t n, size_t width)
 {
     for (size_t r = 0; r < n; r++) {
         for (size_t j = 0; j < width; j += FV_W)
-            fv_factor_put_row(operands(x) + r * width, j, fv_load(x + r * width + j), FV_W);
+            fv_operand_put_row(operands(x) + r * width, j, fv_load(x + r * width + j), FV_W);
     }
 }
 
@@ -35,9 +35,9 @@ static void round_columns(float *x, float *sum, size_t n, size_t width)
             const fv_v odd = k + 1 < n ? fv_load(x + (k + 1) * width + j) : none;
             if (sum)
                 fv_store(sum + j,
-                         fv_factor_put_sum(operands(x), width, k, j, even, odd, fv_load(sum + j)));
+                         fv_operand_put_sum(operands(x), width, k, j, even, odd, fv_load(sum + j)));
             else
-                fv_factor_put_depth(operands(x), width, k, j, even, odd);
+                fv_operand_put_depth(operands(x), width, k, j, even, odd);
         }
     }
 }
@@ -46,8 +46,8 @@ static void multiply_rows(float *tile, const float *a, size_t lda, size_t i, con
                           size_t ldb, size_t j, size_t depth)
 {
     fv_v sum[FV_TILE_M][FV_TILE_N];
-    fv_factor_tile(sum, FV_TILE_N, operands_of(a) + i * lda, lda, 1, operands_of(b) + FV_PAIR * j,
-                   ldb, depth);
+    fv_operand_tile(sum, FV_TILE_N, operands_of(a) + i * lda, lda, 1, operands_of(b) + FV_PAIR * j,
+                    ldb, depth);
     fv_tile_store(tile, FV_TILE_COLS, sum);
 }
 
@@ -55,8 +55,8 @@ static void multiply_columns(float *tile, const float *a, size_t lda, size_t i, 
                              size_t ldb, size_t j, size_t depth)
 {
     fv_v sum[FV_TILE_M][FV_TILE_N];
-    fv_factor_tile(sum, FV_TILE_N, operands_of(a) + FV_PAIR * i, FV_PAIR, lda,
-                   operands_of(b) + FV_PAIR * j, ldb, depth);
+    fv_operand_tile(sum, FV_TILE_N, operands_of(a) + FV_PAIR * i, FV_PAIR, lda,
+                    operands_of(b) + FV_PAIR * j, ldb, depth);
     fv_tile_store(tile, FV_TILE_COLS, sum);
 }
 

@@ -8,13 +8,13 @@
 
 /* Quantises a row. `block` is a constant where this is inlined, at least if it is 64. */
 FV_FN void quantise(int8_t *q, const void *row, enum fv_type type, uint32_t k, uint32_t block,
-                    float *room)
+                    float *rotated)
 {
     float factor;
-    const float top = type == FV_BF16 ? fv_rotate_row(room, row, FV_BF16, k, block)
-                                      : fv_rotate_row(room, row, FV_F32, k, block);
+    const float top = type == FV_BF16 ? fv_rotate_row(rotated, row, FV_BF16, k, block)
+                                      : fv_rotate_row(rotated, row, FV_F32, k, block);
     const float scale = fv_int8_scale(&factor, top);
-    fv_rows_i8_finish(q, k, scale, fv_i8_numbers(q, room, k, factor));
+    fv_rows_i8_finish(q, k, scale, fv_i8_numbers(q, rotated, k, factor));
 }
 
 void FV_NAME(fv_k_rows_i8)(const fv_args *a, const fv_call *c)

@@ -40,12 +40,12 @@ static tile_prefetch prefetch_of(const head *h, const layout *l, size_t from, si
 /* Packs keys [j, j + n) and their values. */
 static void pack_tile(float *scratch, const layout *l, const head *h, size_t j, size_t n)
 {
-    fv_factor *keys = (fv_factor *)(scratch + l->keys);
-    fv_factor_pack_rows(keys, l->dp, fv_element(h->k, h->type_k, j * h->ld_k), h->type_k, h->ld_k,
-                        n, l->d);
+    fv_operand_elem *keys = (fv_operand_elem *)(scratch + l->keys);
+    fv_operand_pack_rows(keys, l->dp, fv_element(h->k, h->type_k, j * h->ld_k), h->type_k, h->ld_k,
+                         n, l->d);
     memset(keys + n * l->dp, 0, (fv_tile_round(n, FV_TILE_M) - n) * l->dp * sizeof *keys);
-    fv_factor_pack_depth((fv_factor *)(scratch + l->values), l->ld_v,
-                         fv_element(h->v, h->type_v, j * h->ld_v), h->type_v, h->ld_v, n, l->dv);
+    fv_operand_pack_depth((fv_operand_elem *)(scratch + l->values), l->ld_v,
+                          fv_element(h->v, h->type_v, j * h->ld_v), h->type_v, h->ld_v, n, l->dv);
 }
 
 #endif

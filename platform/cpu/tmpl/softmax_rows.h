@@ -7,10 +7,10 @@ enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
 
 static head head_of(const fv_args *a, const fv_call *c, const layout *l, size_t number)
 {
-    head h = {.type_q = fv_factor_rows(a, FV_SOFTMAX_Q),
-              .type_k = fv_factor_rows(a, FV_SOFTMAX_K),
-              .type_v = fv_factor_rows(a, FV_SOFTMAX_V),
-              .type_out = fv_factor_rows(a, FV_SOFTMAX_OUT),
+    head h = {.type_q = fv_operand_row_type(a, FV_SOFTMAX_Q),
+              .type_k = fv_operand_row_type(a, FV_SOFTMAX_K),
+              .type_v = fv_operand_row_type(a, FV_SOFTMAX_V),
+              .type_out = fv_operand_row_type(a, FV_SOFTMAX_OUT),
               .ld_q = a->ld[FV_SOFTMAX_Q],
               .ld_k = a->ld[FV_SOFTMAX_K],
               .ld_v = a->ld[FV_SOFTMAX_V],

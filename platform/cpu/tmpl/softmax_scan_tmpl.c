@@ -2,7 +2,7 @@
  * processed as in SOFTMAX, panels of queries against packed tiles of keys. For a few rows most of
  * the time is that of reading the cache once, so its rows are read in place. Each tile of keys
  * serves all queries of its kv head while it is in the core's cache. */
-#define FV_FACTORS_EXACT
+#define FV_OPERANDS_EXACT
 #define FV_TILE_N FV_TILE_WIDE /* of queries */
 #include "ops/contracts/sequence.h"
 #include "ops/ref/ref_softmax_scan.h"

@@ -1,5 +1,5 @@
 /* softmax_tiles.h: building blocks of SOFTMAX and FOVEATED, in vec.h's vector functions: blocks of
- * queries are multiplied by tiles of keys, in float32 or in bfloat16 (factors.h).
+ * queries are multiplied by tiles of keys, in float32 or in bfloat16 (operands.h).
  *
  * Queries are spread across the lanes, so that maximum, sum and rescaling need no work across
  * lanes, no key has to be transposed, and a query's arithmetic does not depend on its place in a
@@ -22,8 +22,8 @@
 
 #include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
-#include "platform/cpu/vec/factors.h"
 #include "platform/cpu/vec/math.h"
+#include "platform/cpu/vec/operands.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -45,18 +45,18 @@ static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries, si
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0], .width = width};
     l.height = width ? p->dim[FV_ATTN_KEYS] / width : 0;
-    l.dp = fv_factor_steps(l.d);
+    l.dp = fv_operand_steps(l.d);
     l.dvp = fv_tile_round(l.dv, FV_TILE_M);
     l.ld_v = fv_tile_round(l.dvp, FV_W);
     l.tilep = fv_tile_round(l.tile, FV_TILE_M);
     l.queries = fv_tile_round(queries, FV_TILE_COLS);
-    l.ot = l.qt + fv_factor_floats(l.queries * l.dp);
+    l.ot = l.qt + fv_operand_floats(l.queries * l.dp);
     l.max = l.ot + l.queries * l.dvp;
     l.sum = l.max + l.queries;
     l.scores = l.sum + l.queries;
     l.keys = l.scores + l.tilep * FV_TILE_COLS;
-    l.values = l.keys + fv_factor_floats(l.tilep * l.dp);
-    l.row = l.values + fv_factor_floats(l.tilep * l.ld_v);
+    l.values = l.keys + fv_operand_floats(l.tilep * l.dp);
+    l.row = l.values + fv_operand_floats(l.tilep * l.ld_v);
     l.rel = l.row + (l.dp > l.dvp ? l.dp : l.dvp);
     l.floats = l.rel + l.queries * (l.height + l.width);
     return l;
@@ -65,7 +65,7 @@ static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries, si
 /* Before queries are packed. */
 static void begin_queries(float *scratch, const layout *l)
 {
-    memset(scratch + l->qt, 0, l->queries * l->dp * sizeof(fv_factor));
+    memset(scratch + l->qt, 0, l->queries * l->dp * sizeof(fv_operand_elem));
     memset(scratch + l->ot, 0, l->queries * l->dvp * sizeof *scratch);
     for (size_t r = 0; r < l->queries; r++) {
         scratch[l->max + r] = -INFINITY;
@@ -77,14 +77,16 @@ static void begin_queries(float *scratch, const layout *l)
 static void pack_queries(float *scratch, const layout *l, const void *q, enum fv_type type,
                          size_t ld, size_t first, size_t end, float scale)
 {
-    fv_factor *qt = (fv_factor *)(scratch + l->qt), *row = (fv_factor *)(scratch + l->row);
+    fv_operand_elem *qt = (fv_operand_elem *)(scratch + l->qt),
+                    *row = (fv_operand_elem *)(scratch + l->row);
     for (size_t r = first; r < end; r++, q = fv_element(q, type, ld)) {
         for (size_t i = 0; i < l->dp; i += FV_W) {
             const fv_v x = fv_row_load(q, type, i, fv_lanes(l->d - i));
-            fv_factor_put_row(row, i, FV_EXACT ? fv_mul(x, fv_set(scale)) : x, fv_lanes(l->dp - i));
+            fv_operand_put_row(row, i, FV_EXACT ? fv_mul(x, fv_set(scale)) : x,
+                               fv_lanes(l->dp - i));
         }
-        fv_factor_put_column(qt + r / FV_TILE_COLS * FV_TILE_COLS * l->dp, FV_TILE_COLS,
-                             r % FV_TILE_COLS, row, l->dp);
+        fv_operand_put_column(qt + r / FV_TILE_COLS * FV_TILE_COLS * l->dp, FV_TILE_COLS,
+                              r % FV_TILE_COLS, row, l->dp);
     }
 }
 
@@ -119,13 +121,13 @@ static void prefetch_some(prefetch *next)
 
 /* S = K Qt for the first `vecs` vectors of a block and n keys, in whole tiles of keys; those beyond
  * n are zero. If `bias` is not NULL, it is added to the scores of each key. */
-FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d, size_t n, int vecs,
-                 float scale, const float *bias, prefetch *next_keys)
+FV_FN void score(float *s, const fv_operand_elem *keys, const fv_operand_elem *qt, size_t d,
+                 size_t n, int vecs, float scale, const float *bias, prefetch *next_keys)
 {
     for (size_t j = 0; j < n; j += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
         prefetch_some(next_keys);
-        fv_factor_tile(acc, vecs, keys + j * d, d, 1, qt, FV_TILE_COLS, d);
+        fv_operand_tile(acc, vecs, keys + j * d, d, 1, qt, FV_TILE_COLS, d);
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
             FV_UNROLL
@@ -168,7 +170,7 @@ FV_FN fv_v weigh(const float *s, fv_v top)
  * by. */
 FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n, int vecs)
 {
-    fv_factor *p = (fv_factor *)s;
+    fv_operand_elem *p = (fv_operand_elem *)s;
     fv_v top[FV_TILE_N], add[FV_TILE_N];
     size_t j = 0;
     FV_UNROLL
@@ -186,15 +188,15 @@ FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, 
         for (int v = 0; v < vecs; v++) {
             const float *at = s + j * FV_TILE_COLS + v * FV_W;
             const fv_v even = weigh(at, top[v]), odd = weigh(at + FV_TILE_COLS, top[v]);
-            add[v] = fv_factor_put_sum(p, FV_TILE_COLS, j, v * FV_W, even, odd, add[v]);
+            add[v] = fv_operand_put_sum(p, FV_TILE_COLS, j, v * FV_W, even, odd, add[v]);
         }
     }
     FV_UNROLL
     for (int v = 0; v < vecs; v++) {
         if (j < n)
-            add[v] = fv_factor_put_sum(p, FV_TILE_COLS, j, v * FV_W,
-                                       weigh(s + j * FV_TILE_COLS + v * FV_W, top[v]), fv_set(0.f),
-                                       add[v]);
+            add[v] = fv_operand_put_sum(p, FV_TILE_COLS, j, v * FV_W,
+                                        weigh(s + j * FV_TILE_COLS + v * FV_W, top[v]), fv_set(0.f),
+                                        add[v]);
         fade[v] = fv_exp2_neg(fv_sub(fv_load(max + v * FV_W), top[v]));
         fv_store(max + v * FV_W, top[v]);
         fv_store(sum + v * FV_W, fv_fma(fv_load(sum + v * FV_W), fade[v], add[v]));
@@ -202,15 +204,15 @@ FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, 
 }
 
 /* Ot = fade Ot + Vt P */
-FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_factor *values,
-                             const layout *l, const fv_factor *p, size_t n, int vecs,
+FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_operand_elem *values,
+                             const layout *l, const fv_operand_elem *p, size_t n, int vecs,
                              prefetch *next_values)
 {
     for (size_t i0 = 0; i0 < l->dvp; i0 += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
         prefetch_some(next_values);
-        fv_factor_tile(acc, vecs, values + FV_PAIR * i0, FV_PAIR, l->ld_v, p, FV_TILE_COLS,
-                       fv_factor_steps(n));
+        fv_operand_tile(acc, vecs, values + FV_PAIR * i0, FV_PAIR, l->ld_v, p, FV_TILE_COLS,
+                        fv_operand_steps(n));
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
             FV_UNROLL
@@ -234,18 +236,18 @@ FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, s
                        size_t last, int vecs, float scale, const float *bias, tile_prefetch *next)
 {
     float *s = scratch + l->scores;
-    const fv_factor *keys = (const fv_factor *)(scratch + l->keys);
-    const fv_factor *values = (const fv_factor *)(scratch + l->values);
+    const fv_operand_elem *keys = (const fv_operand_elem *)(scratch + l->keys);
+    const fv_operand_elem *values = (const fv_operand_elem *)(scratch + l->values);
     fv_v fade[FV_TILE_N];
-    score(s, keys, (const fv_factor *)(scratch + l->qt) + r * l->dp, l->dp, n, vecs, scale, bias,
-          &next->keys);
+    score(s, keys, (const fv_operand_elem *)(scratch + l->qt) + r * l->dp, l->dp, n, vecs, scale,
+          bias, &next->keys);
     if (l->width)
         add_relative(s, scratch + l->rel + r * (l->height + l->width), l, key0, n, vecs);
     if (last != SIZE_MAX)
         mask_future(s, n, key0, last);
     exponentiate(fade, s, scratch + l->max + r, scratch + l->sum + r, n, vecs);
-    accumulate_values(scratch + l->ot + r * l->dvp, fade, values, l, (const fv_factor *)s, n, vecs,
-                      &next->values);
+    accumulate_values(scratch + l->ot + r * l->dvp, fade, values, l, (const fv_operand_elem *)s, n,
+                      vecs, &next->values);
 }
 
 /* Calls attend_tile() for as many vectors as `queries` take. */

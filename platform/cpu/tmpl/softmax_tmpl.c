@@ -1,5 +1,5 @@
 /* softmax_tmpl.c: SOFTMAX attention in float32. */
-#define FV_FACTORS_EXACT
+#define FV_OPERANDS_EXACT
 #include "platform/cpu/tmpl/softmax_rows.h"
 
 void FV_NAME(fv_k_softmax_f32)(const fv_args *a, const fv_call *c)

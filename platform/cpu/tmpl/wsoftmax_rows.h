@@ -1,5 +1,5 @@
 /* wsoftmax_rows.h: WSOFTMAX in vec.h's vector functions, with operands in float32 or in bfloat16
- * (factors.h).
+ * (operands.h).
  *
  * Keys are spread across the lanes: the table of a head is added to whole rows of scores as it is,
  * and only K has to be transposed:
@@ -18,9 +18,9 @@
 
 #include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
-#include "platform/cpu/vec/factors.h"
 #include "platform/cpu/vec/fetch.h"
 #include "platform/cpu/vec/math.h"
+#include "platform/cpu/vec/operands.h"
 
 #include <stdbool.h>
 
@@ -41,13 +41,13 @@ static layout lay_out(const fv_problem *p)
                 .keys = p->dim[FV_ATTN_KEYS],
                 .width = p->dim[FV_REL_POS_COLUMNS]};
     l.height = l.width ? l.keys / l.width : 0;
-    l.dp = fv_factor_steps(l.d);
+    l.dp = fv_operand_steps(l.d);
     l.lanesp = fv_tile_round(l.keys, FV_TILE_COLS);
     l.rowsp = fv_tile_round(l.keys, FV_TILE_M);
     l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
-    l.kt = l.q + fv_factor_floats(l.rowsp * l.dp);
-    l.v = l.kt + fv_factor_floats(l.dp * l.lanesp);
-    l.s = l.v + fv_factor_floats(fv_tile_round(l.keys, 2) * l.dvp);
+    l.kt = l.q + fv_operand_floats(l.rowsp * l.dp);
+    l.v = l.kt + fv_operand_floats(l.dp * l.lanesp);
+    l.s = l.v + fv_operand_floats(fv_tile_round(l.keys, 2) * l.dvp);
     l.part = l.s + l.rowsp * l.lanesp;
     l.rank = l.part + l.rowsp;
     l.seen = l.rank + l.lanesp;
@@ -87,38 +87,39 @@ static bool rank_regions(float *rank, uint32_t *seen, const uint32_t *region, si
 
 static void pack(float *scratch, const layout *l, const window *w)
 {
-    fv_factor *q = (fv_factor *)(scratch + l->q), *kt = (fv_factor *)(scratch + l->kt);
+    fv_operand_elem *q = (fv_operand_elem *)(scratch + l->q),
+                    *kt = (fv_operand_elem *)(scratch + l->kt);
     const fv_v factor = fv_set(w->scale);
     for (size_t r = 0; r < l->keys; r++) {
         const void *row = fv_element(w->q, w->type_q, r * w->ldq);
         for (size_t i = 0; i < l->dp; i += FV_W) {
             const fv_v x = fv_row_load(row, w->type_q, i, fv_lanes(l->d - i));
-            fv_factor_put_row(q + r * l->dp, i, FV_EXACT ? fv_mul(factor, x) : x,
-                              fv_lanes(l->dp - i));
+            fv_operand_put_row(q + r * l->dp, i, FV_EXACT ? fv_mul(factor, x) : x,
+                               fv_lanes(l->dp - i));
         }
     }
     memset(q + l->keys * l->dp, 0, (l->rowsp - l->keys) * l->dp * sizeof *q);
     memset(kt, 0, l->dp * l->lanesp * sizeof *kt);
     for (size_t j = 0; j < l->keys; j++)
-        fv_factor_put_column(kt, l->lanesp, j,
-                             fv_factor_row((fv_factor *)(scratch + l->row),
-                                           fv_element(w->k, w->type_k, j * w->ldk), w->type_k,
-                                           l->d),
-                             l->dp);
-    fv_factor_pack_depth((fv_factor *)(scratch + l->v), l->dvp, w->v, w->type_v, w->ldv, l->keys,
-                         l->dv);
+        fv_operand_put_column(kt, l->lanesp, j,
+                              fv_operand_row((fv_operand_elem *)(scratch + l->row),
+                                             fv_element(w->k, w->type_k, j * w->ldk), w->type_k,
+                                             l->d),
+                              l->dp);
+    fv_operand_pack_depth((fv_operand_elem *)(scratch + l->v), l->dvp, w->v, w->type_v, w->ldv,
+                          l->keys, l->dv);
 }
 
 /* S = Q Kt */
 static void score(float *scratch, const layout *l, const window *w)
 {
-    const fv_factor *q = (const fv_factor *)(scratch + l->q);
-    const fv_factor *kt = (const fv_factor *)(scratch + l->kt);
+    const fv_operand_elem *q = (const fv_operand_elem *)(scratch + l->q);
+    const fv_operand_elem *kt = (const fv_operand_elem *)(scratch + l->kt);
     for (size_t i = 0; i < l->rowsp; i += FV_TILE_M) {
         for (size_t j = 0; j < l->lanesp; j += FV_TILE_COLS) {
             fv_v acc[FV_TILE_M][FV_TILE_N];
-            fv_factor_tile(acc, FV_TILE_N, q + i * l->dp, l->dp, 1, kt + FV_PAIR * j, l->lanesp,
-                           l->dp);
+            fv_operand_tile(acc, FV_TILE_N, q + i * l->dp, l->dp, 1, kt + FV_PAIR * j, l->lanesp,
+                            l->dp);
             fv_tile_store(scratch + l->s + i * l->lanesp + j, l->lanesp, acc);
         }
         const size_t end = i + FV_TILE_M < l->keys ? i + FV_TILE_M : l->keys;
@@ -165,8 +166,8 @@ FV_FN void exponentiate(float *scratch, const layout *l, const window *w, bool b
         top = fv_set(fv_hmax(top));
         for (size_t j = 0; j < l->keys; j += FV_W) {
             const fv_v x = fv_sub(fv_load(s + j), top);
-            sum = fv_factor_put_row_sum((fv_factor *)s, j,
-                                        FV_EXACT ? fv_exp2_neg(x) : fv_exp2_neg_rough(x), sum);
+            sum = fv_operand_put_row_sum((fv_operand_elem *)s, j,
+                                         FV_EXACT ? fv_exp2_neg(x) : fv_exp2_neg_rough(x), sum);
         }
         scratch[l->part + r] = 1.f / fv_hsum(sum);
     }
@@ -176,15 +177,15 @@ FV_FN void exponentiate(float *scratch, const layout *l, const window *w, bool b
 static void write_out(const float *scratch, const layout *l, const window *w)
 {
     const float *part = scratch + l->part;
-    const fv_factor *p = (const fv_factor *)(scratch + l->s);
-    const fv_factor *values = (const fv_factor *)(scratch + l->v);
+    const fv_operand_elem *p = (const fv_operand_elem *)(scratch + l->s);
+    const fv_operand_elem *values = (const fv_operand_elem *)(scratch + l->v);
     /* Row stride of the weights, which are stored in place of the scores. */
     const size_t ld = FV_PAIR * l->lanesp;
     for (size_t i = 0; i < l->keys; i += FV_TILE_M) {
         for (size_t j = 0; j < l->dv; j += FV_TILE_COLS) {
             fv_v acc[FV_TILE_M][FV_TILE_N];
-            fv_factor_tile(acc, FV_TILE_N, p + i * ld, ld, 1, values + FV_PAIR * j, l->dvp,
-                           fv_factor_steps(l->keys));
+            fv_operand_tile(acc, FV_TILE_N, p + i * ld, ld, 1, values + FV_PAIR * j, l->dvp,
+                            fv_operand_steps(l->keys));
             FV_UNROLL
             for (size_t r = 0; r < FV_TILE_M; r++) {
                 if (i + r >= l->keys)
@@ -220,7 +221,7 @@ static void attend(float *scratch, const layout *l, const window *w)
 /* Row r of an operand, from column `column` on. */
 FV_FN void *rows_at(const fv_args *a, const fv_call *c, int operand, size_t r, size_t column)
 {
-    return fv_element(c->p[operand], fv_factor_rows(a, operand), r * a->ld[operand] + column);
+    return fv_element(c->p[operand], fv_operand_row_type(a, operand), r * a->ld[operand] + column);
 }
 
 static void attend_windows(const fv_args *a, const fv_call *c)
@@ -228,10 +229,10 @@ static void attend_windows(const fv_args *a, const fv_call *c)
     const layout l = lay_out(&a->prob);
     const uint32_t *region = a->table;
     float *scratch = c->scratch;
-    window w = {.type_q = fv_factor_rows(a, FV_WINDOW_Q),
-                .type_k = fv_factor_rows(a, FV_WINDOW_K),
-                .type_v = fv_factor_rows(a, FV_WINDOW_V),
-                .type_out = fv_factor_rows(a, FV_WINDOW_OUT),
+    window w = {.type_q = fv_operand_row_type(a, FV_WINDOW_Q),
+                .type_k = fv_operand_row_type(a, FV_WINDOW_K),
+                .type_v = fv_operand_row_type(a, FV_WINDOW_V),
+                .type_out = fv_operand_row_type(a, FV_WINDOW_OUT),
                 .ldq = a->ld[FV_WINDOW_Q],
                 .ldk = a->ld[FV_WINDOW_K],
                 .ldv = a->ld[FV_WINDOW_V],

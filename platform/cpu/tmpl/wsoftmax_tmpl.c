@@ -1,5 +1,5 @@
 /* wsoftmax_tmpl.c: WSOFTMAX in float32. */
-#define FV_FACTORS_EXACT
+#define FV_OPERANDS_EXACT
 #include "platform/cpu/tmpl/wsoftmax_rows.h"
 
 void FV_NAME(fv_k_wsoftmax_f32)(const fv_args *a, const fv_call *c)

@@ -1,4 +1,4 @@
-/* quads.h: the register tile for 8-bit integers with integer sums; factors.h has the one for
+/* quads.h: the register tile for 8-bit integers with integer sums; operands.h has the one for
  * floats. In each product one operand is spread across the lanes, the other is the same for all of
  * them.
  *

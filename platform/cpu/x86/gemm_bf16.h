@@ -4,7 +4,7 @@
  *   weight                                    activations: groups of 4 steps of each row
  *   K4/4 x 2 x nr x 2 bfloat16                K4/4 x m x 4 bfloat16
  */
-#include "platform/cpu/vec/factors.h"
+#include "platform/cpu/vec/operands.h"
 
 static void narrow(uint16_t *dst, const float *src, size_t n)
 {
@@ -22,7 +22,7 @@ enum { BASE_ROWS = 5, BASES = (MR + BASE_ROWS - 1) / BASE_ROWS };
 /* Multiplies a tile of m rows with a stride of `ld` numbers. The next group of each row is `step`
  * numbers further on. */
 FV_FN void pair_rows(float *acc, const uint16_t *a, size_t ld, size_t step, const uint16_t *w,
-                     size_t groups, int m, bool first, const char *ahead)
+                     size_t groups, int m, bool first, const char *prefetch)
 {
     fv_v sum[MR][VECS];
     const uint16_t *base[BASES];
@@ -31,8 +31,8 @@ FV_FN void pair_rows(float *acc, const uint16_t *a, size_t ld, size_t step, cons
         base[i] = a + BASE_ROWS * i * ld;
     begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, w += 4 * NR) {
-        __builtin_prefetch(ahead, 0, 2);
-        ahead += 4 * FV_GEMM_AHEAD;
+        __builtin_prefetch(prefetch, 0, 2);
+        prefetch += 4 * FV_GEMM_PREFETCH_BYTES;
         FV_UNROLL
         for (int k = 0; k < 4; k += 2) {
             fv_pairs row[VECS];
@@ -55,17 +55,17 @@ FV_FN void pair_rows(float *acc, const uint16_t *a, size_t ld, size_t step, cons
 }
 
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
-                 const char *ahead)
+                 const char *prefetch)
 {
-#define CALL(M) pair_rows(acc, a, 4, 4 * (M), w, groups, M, first, ahead)
+#define CALL(M) pair_rows(acc, a, 4, 4 * (M), w, groups, M, first, prefetch)
     OF_ROWS(MR, CALL)
 #undef CALL
 }
 
 static void unpacked(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
-                     uint32_t m, bool first, const char *ahead)
+                     uint32_t m, bool first, const char *prefetch)
 {
-#define CALL(M) pair_rows(acc, rows, ld, 4, w, groups, M, first, ahead)
+#define CALL(M) pair_rows(acc, rows, ld, 4, w, groups, M, first, prefetch)
     OF_ROWS(MR, CALL)
 #undef CALL
 }

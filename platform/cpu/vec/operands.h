@@ -1,6 +1,6 @@
-/* factors.h: the register tile for operands that are rounded to bfloat16, with float32 sums; tile.h
- * has the one for floats. After #define FV_FACTORS_EXACT operands are unrounded floats, so that the
- * source of a kernel also serves for float32 (FV_EXACT 1, FV_PAIRS 0).
+/* operands.h: the register tile for operands that are rounded to bfloat16, with float32 sums;
+ * tile.h has the one for floats. After #define FV_OPERANDS_EXACT operands are unrounded floats, so
+ * that the source of a kernel also serves for float32 (FV_EXACT 1, FV_PAIRS 0).
  *
  * Levels with instructions for products of bfloat16 keep operands as 16 bits, two steps of k in a
  * lane (FV_PAIRS 1); the others as floats that hold the rounded values. Either way the same numbers
@@ -10,17 +10,17 @@
  *   depth   steps k and k + 1 of column j are at x[k ld + FV_PAIR j] (k even; ld columns): k runs
  *           from row to row. With FV_PAIRS they are side by side, else k + 1 is ld further on
  *
- * The number of steps is fv_factor_steps(): even unless operands are exact. Operands are filled up
+ * The number of steps is fv_operand_steps(): even unless operands are exact. Operands are filled up
  * to it with zeros. Rows to be packed are F32 or BF16. */
-#ifndef FOVEA_PLATFORM_VEC_FACTORS_H
-#define FOVEA_PLATFORM_VEC_FACTORS_H
+#ifndef FOVEA_PLATFORM_VEC_OPERANDS_H
+#define FOVEA_PLATFORM_VEC_OPERANDS_H
 
 #include "base/half.h"
 #include "ops/kernel.h"
 #include "platform/cpu/vec/row.h"
 #include "platform/cpu/vec/tile.h"
 
-#ifdef FV_FACTORS_EXACT
+#ifdef FV_OPERANDS_EXACT
 #define FV_EXACT 1
 #else
 #define FV_EXACT 0
@@ -29,27 +29,27 @@
 #if !FV_EXACT && (defined FV_ISA_AVX512_BF16 || defined FV_ISA_NEON_DOT)
 #define FV_PAIRS 1
 #define FV_PAIR 2
-typedef uint16_t fv_factor;
+typedef uint16_t fv_operand_elem;
 #else
 #define FV_PAIRS 0
 #define FV_PAIR 1
-typedef float fv_factor;
+typedef float fv_operand_elem;
 #endif
 
 /* n rounded up to the number of steps that operands are filled up to. */
-FV_FN size_t fv_factor_steps(size_t n)
+FV_FN size_t fv_operand_steps(size_t n)
 {
     return FV_EXACT ? n : fv_tile_round(n, 2);
 }
 
 /* The type of an operand's rows. */
-FV_FN enum fv_type fv_factor_rows(const fv_args *a, int operand)
+FV_FN enum fv_type fv_operand_row_type(const fv_args *a, int operand)
 {
     return FV_EXACT ? FV_F32 : (enum fv_type)a->type[operand];
 }
 
 /* How many floats take as much memory as n operand elements; with FV_PAIRS n is even. */
-FV_FN size_t fv_factor_floats(size_t n)
+FV_FN size_t fv_operand_floats(size_t n)
 {
     return n / FV_PAIR;
 }
@@ -61,9 +61,9 @@ FV_FN size_t fv_factor_floats(size_t n)
 
 typedef __m512bh fv_pairs;
 
-FV_WORD(fv_pairs, fv_load_pairs, (const fv_factor *p), (__m512bh)_mm512_loadu_si512(p))
+FV_WORD(fv_pairs, fv_load_pairs, (const fv_operand_elem *p), (__m512bh)_mm512_loadu_si512(p))
 
-FV_FN fv_pairs fv_set_pair(const fv_factor *p)
+FV_FN fv_pairs fv_set_pair(const fv_operand_elem *p)
 {
     int32_t pair;
     memcpy(&pair, p, sizeof pair);
@@ -82,7 +82,7 @@ FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
     return (__m512bh)_mm512_permutexvar_epi16(order, x);
 }
 
-FV_FN void fv_store_pairs(fv_factor *p, fv_pairs x)
+FV_FN void fv_store_pairs(fv_operand_elem *p, fv_pairs x)
 {
     _mm512_storeu_si512(p, (__m512i)x);
 }
@@ -93,10 +93,10 @@ FV_WORD(fv_v, fv_add_pairs, (fv_v sum, fv_pairs x),
 #elif FV_PAIRS
 typedef bfloat16x8_t fv_pairs;
 
-FV_WORD(fv_pairs, fv_load_pairs, (const fv_factor *p),
+FV_WORD(fv_pairs, fv_load_pairs, (const fv_operand_elem *p),
         vld1q_bf16((const bfloat16_t *)(const void *)p))
 
-FV_FN fv_pairs fv_set_pair(const fv_factor *p)
+FV_FN fv_pairs fv_set_pair(const fv_operand_elem *p)
 {
     uint32_t pair;
     memcpy(&pair, p, sizeof pair);
@@ -129,7 +129,7 @@ FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
     return vreinterpretq_bf16_u8(vqtbl1q_u8(vreinterpretq_u8_bf16(both), vld1q_u8(order)));
 }
 
-FV_FN void fv_store_pairs(fv_factor *p, fv_pairs x)
+FV_FN void fv_store_pairs(fv_operand_elem *p, fv_pairs x)
 {
     vst1q_u16(p, vreinterpretq_u16_bf16(x));
 }
@@ -147,57 +147,58 @@ FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
 /* ---- packing ---- */
 
 /* x rounded as an operand, as a float. */
-FV_FN fv_v fv_factor_round(fv_v x)
+FV_FN fv_v fv_operand_round(fv_v x)
 {
     return FV_EXACT ? x : fv_round_bf16(x);
 }
 
 /* Stores n <= FV_W lanes to a packed row from column k on. */
-FV_FN void fv_factor_put_row(fv_factor *row, size_t k, fv_v x, int n)
+FV_FN void fv_operand_put_row(fv_operand_elem *row, size_t k, fv_v x, int n)
 {
 #if FV_PAIRS
     fv_store_h(row + k, fv_to_bf16(x), n);
 #else
-    fv_store_n(row + k, fv_factor_round(x), n);
+    fv_store_n(row + k, fv_operand_round(x), n);
 #endif
 }
 
 /* Stores FV_W lanes to a packed row from column k on; returns `sum` plus their rounded values. */
-FV_FN fv_v fv_factor_put_row_sum(fv_factor *row, size_t k, fv_v x, fv_v sum)
+FV_FN fv_v fv_operand_put_row_sum(fv_operand_elem *row, size_t k, fv_v x, fv_v sum)
 {
 #if FV_PAIRS
     const fv_h narrow = fv_to_bf16(x);
     fv_store_h(row + k, narrow, FV_W);
     return fv_add(sum, fv_of_bf16(narrow));
 #else
-    x = fv_factor_round(x);
+    x = fv_operand_round(x);
     fv_store(row + k, x);
     return fv_add(sum, x);
 #endif
 }
 
 /* Stores steps k and k + 1 of FV_W columns from j on, packed by depth; k is even. */
-FV_FN void fv_factor_put_depth(fv_factor *x, size_t ld, size_t k, size_t j, fv_v even, fv_v odd)
+FV_FN void fv_operand_put_depth(fv_operand_elem *x, size_t ld, size_t k, size_t j, fv_v even,
+                                fv_v odd)
 {
 #if FV_PAIRS
     fv_store_pairs(x + k * ld + 2 * j, fv_pair_up(even, odd));
 #else
-    fv_store(x + k * ld + j, fv_factor_round(even));
-    fv_store(x + (k + 1) * ld + j, fv_factor_round(odd));
+    fv_store(x + k * ld + j, fv_operand_round(even));
+    fv_store(x + (k + 1) * ld + j, fv_operand_round(odd));
 #endif
 }
 
 /* Does the same, and returns `sum` plus the rounded values. */
-FV_FN fv_v fv_factor_put_sum(fv_factor *x, size_t ld, size_t k, size_t j, fv_v even, fv_v odd,
-                             fv_v sum)
+FV_FN fv_v fv_operand_put_sum(fv_operand_elem *x, size_t ld, size_t k, size_t j, fv_v even,
+                              fv_v odd, fv_v sum)
 {
 #if FV_PAIRS
     const fv_pairs pairs = fv_pair_up(even, odd);
     fv_store_pairs(x + k * ld + 2 * j, pairs);
     return fv_add_pairs(sum, pairs);
 #else
-    even = fv_factor_round(even);
-    odd = fv_factor_round(odd);
+    even = fv_operand_round(even);
+    odd = fv_operand_round(odd);
     fv_store(x + k * ld + j, even);
     fv_store(x + (k + 1) * ld + j, odd);
     return fv_add(fv_add(sum, even), odd);
@@ -205,66 +206,66 @@ FV_FN fv_v fv_factor_put_sum(fv_factor *x, size_t ld, size_t k, size_t j, fv_v e
 }
 
 /* Copies a packed row of `steps` to column j of an operand packed by depth. */
-FV_FN void fv_factor_put_column(fv_factor *x, size_t ld, size_t j, const fv_factor *row,
-                                size_t steps)
+FV_FN void fv_operand_put_column(fv_operand_elem *x, size_t ld, size_t j,
+                                 const fv_operand_elem *row, size_t steps)
 {
     for (size_t k = 0; k < steps; k += FV_PAIR)
         memcpy(x + k * ld + FV_PAIR * j, row + k, FV_PAIR * sizeof *row);
 }
 
 /* Packs n rows of `width` values of `type` as rows of `widthp`, with zeros beyond `width`. */
-FV_FN void fv_factor_pack_rows(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
-                               size_t ld, size_t n, size_t width)
+FV_FN void fv_operand_pack_rows(fv_operand_elem *dst, size_t widthp, const void *src,
+                                enum fv_type type, size_t ld, size_t n, size_t width)
 {
     for (; n > 0; n--, dst += widthp, src = fv_element(src, type, ld)) {
         size_t j = 0;
         for (; j + FV_W <= width; j += FV_W)
-            fv_factor_put_row(dst, j, fv_row_load(src, type, j, FV_W), FV_W);
+            fv_operand_put_row(dst, j, fv_row_load(src, type, j, FV_W), FV_W);
         for (; j < widthp; j += FV_W)
-            fv_factor_put_row(dst, j,
-                              fv_row_load(src, type, j, j < width ? fv_lanes(width - j) : 0),
-                              fv_lanes(widthp - j));
+            fv_operand_put_row(dst, j,
+                               fv_row_load(src, type, j, j < width ? fv_lanes(width - j) : 0),
+                               fv_lanes(widthp - j));
     }
 }
 
 /* All steps of a row of `width` values of `type`: in place if its type and width permit, else
- * packed into the buffer `room`. */
-FV_FN const fv_factor *fv_factor_row(fv_factor *room, const void *src, enum fv_type type,
-                                     size_t width)
+ * packed into `buffer`. */
+FV_FN const fv_operand_elem *fv_operand_row(fv_operand_elem *buffer, const void *src,
+                                            enum fv_type type, size_t width)
 {
-    const size_t steps = fv_factor_steps(width);
+    const size_t steps = fv_operand_steps(width);
     if (steps == width && (FV_EXACT || (FV_PAIRS && type == FV_BF16)))
         return src;
-    fv_factor_pack_rows(room, steps, src, type, 0, 1, width);
-    return room;
+    fv_operand_pack_rows(buffer, steps, src, type, 0, 1, width);
+    return buffer;
 }
 
 /* Packs two rows, which are two steps of k, by depth. If `next` is NULL, the second is zero. */
-FV_FN void fv_factor_pack_steps(fv_factor *dst, size_t widthp, const void *src, const void *next,
-                                enum fv_type type, size_t width)
+FV_FN void fv_operand_pack_steps(fv_operand_elem *dst, size_t widthp, const void *src,
+                                 const void *next, enum fv_type type, size_t width)
 {
     const fv_v none = fv_set(0.f);
     size_t j = 0;
     for (; j + FV_W <= width; j += FV_W)
-        fv_factor_put_depth(dst, widthp, 0, j, fv_row_load(src, type, j, FV_W),
-                            next ? fv_row_load(next, type, j, FV_W) : none);
+        fv_operand_put_depth(dst, widthp, 0, j, fv_row_load(src, type, j, FV_W),
+                             next ? fv_row_load(next, type, j, FV_W) : none);
     for (; j < widthp; j += FV_W) {
         const int n = j < width ? fv_lanes(width - j) : 0;
-        fv_factor_put_depth(dst, widthp, 0, j, fv_row_load(src, type, j, n),
-                            next ? fv_row_load(next, type, j, n) : none);
+        fv_operand_put_depth(dst, widthp, 0, j, fv_row_load(src, type, j, n),
+                             next ? fv_row_load(next, type, j, n) : none);
     }
 }
 
 /* Packs n rows of `width` values of `type`, each of which is a step of k, by depth. There are
  * `widthp` columns, a multiple of FV_W, with zeros beyond `width`; an odd n is followed by a row of
  * zeros. */
-FV_FN void fv_factor_pack_depth(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
-                                size_t ld, size_t n, size_t width)
+FV_FN void fv_operand_pack_depth(fv_operand_elem *dst, size_t widthp, const void *src,
+                                 enum fv_type type, size_t ld, size_t n, size_t width)
 {
     for (; n >= 2; n -= 2, dst += 2 * widthp, src = fv_element(src, type, 2 * ld))
-        fv_factor_pack_steps(dst, widthp, src, fv_element(src, type, ld), type, width);
+        fv_operand_pack_steps(dst, widthp, src, fv_element(src, type, ld), type, width);
     if (n)
-        fv_factor_pack_steps(dst, widthp, src, NULL, type, width);
+        fv_operand_pack_steps(dst, widthp, src, NULL, type, width);
 }
 
 /* ---- tiles ---- */
@@ -272,8 +273,8 @@ FV_FN void fv_factor_pack_depth(fv_factor *dst, size_t widthp, const void *src, 
 #if FV_PAIRS && FV_FOURS
 /* Multiplies two steps of k whose values of `a` are in registers: the pair for row i of the tile is
  * number at + i step of x. */
-FV_FN void fv_factor_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_pairs *x, int at,
-                          int step, const fv_factor *b)
+FV_FN void fv_operand_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_pairs *x, int at,
+                           int step, const fv_operand_elem *b)
 {
     fv_pairs col[FV_TILE_N];
     FV_UNROLL
@@ -290,8 +291,9 @@ FV_FN void fv_factor_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_pai
 
 /* Computes the steps of k for which `a` can be loaded in whole registers (ak is 1, or am is
  * FV_PAIR); returns how many steps that was. */
-FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
-                                 size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
+FV_FN size_t fv_operand_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs,
+                                  const fv_operand_elem *a, size_t am, size_t ak,
+                                  const fv_operand_elem *b, size_t ldb, size_t depth)
 {
     size_t k = 0;
     if (ak == 1) {
@@ -302,7 +304,7 @@ FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const
                 x[i] = fv_load_pairs(a + i * am + k);
             FV_UNROLL
             for (int s = 0; s < 4; s++)
-                fv_factor_step(acc, vecs, x, s, 4, b + (k + 2 * s) * ldb);
+                fv_operand_step(acc, vecs, x, s, 4, b + (k + 2 * s) * ldb);
         }
     } else if (am == FV_PAIR) {
         for (; k < depth; k += 2) {
@@ -310,7 +312,7 @@ FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const
             FV_UNROLL
             for (int i = 0; i < FV_TILE_M / 4; i++)
                 x[i] = fv_load_pairs(a + k * ak + 8 * i);
-            fv_factor_step(acc, vecs, x, 0, 1, b + k * ldb);
+            fv_operand_step(acc, vecs, x, 0, 1, b + k * ldb);
         }
     }
     return k;
@@ -320,13 +322,14 @@ FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const
 /* acc[i][j] += the sum over k of a's row or column i times b's column j (by depth), k ascending.
  * `am`: stride in a between rows of the tile; FV_PAIR if a is packed by depth. `ak`: stride between
  * steps of k; 1 if a is packed by rows. */
-FV_FN void fv_factor_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
-                              size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
+FV_FN void fv_operand_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_operand_elem *a,
+                               size_t am, size_t ak, const fv_operand_elem *b, size_t ldb,
+                               size_t depth)
 {
 #if FV_PAIRS
     size_t k = 0;
 #if FV_FOURS
-    k = fv_factor_add_fours(acc, vecs, a, am, ak, b, ldb, depth);
+    k = fv_operand_add_fours(acc, vecs, a, am, ak, b, ldb, depth);
 #endif
     for (; k < depth; k += 2) {
         fv_pairs col[FV_TILE_N];
@@ -346,8 +349,8 @@ FV_FN void fv_factor_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv
 #endif
 }
 
-FV_FN void fv_factor_tile(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a, size_t am,
-                          size_t ak, const fv_factor *b, size_t ldb, size_t depth)
+FV_FN void fv_operand_tile(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_operand_elem *a,
+                           size_t am, size_t ak, const fv_operand_elem *b, size_t ldb, size_t depth)
 {
     FV_UNROLL
     for (int i = 0; i < FV_TILE_M; i++) {
@@ -355,7 +358,7 @@ FV_FN void fv_factor_tile(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_fac
         for (int j = 0; j < vecs; j++)
             acc[i][j] = fv_set(0.f);
     }
-    fv_factor_tile_add(acc, vecs, a, am, ak, b, ldb, depth);
+    fv_operand_tile_add(acc, vecs, a, am, ak, b, ldb, depth);
 }
 
 #endif
