@@ -30,7 +30,7 @@ enum { MAX_SIDE = 65535 };
 #define I422(name, bits, step) PLANES(name, FOVEA_FORMAT_YUYV, bits, step, 1, 0, 1, 2)
 #define I444(name, bits, step) PLANES(name, FOVEA_FORMAT_RGB8, bits, step, 0, 0, 1, 2)
 
-const fv_layout fv_layouts[FOVEA_LAYOUT_I411 + 1] = {
+const fv_layout fv_layouts[FV_LAYOUTS] = {
     [FOVEA_LAYOUT_RGB24] = {RGB("rgb24", FOVEA_FORMAT_RGB8, 3, 0, 1, 2)},
     [FOVEA_LAYOUT_BGR24] = {RGB("bgr24", FOVEA_FORMAT_BGR8, 3, 2, 1, 0)},
     [FOVEA_LAYOUT_RGB0] = {RGB("rgb0", FOVEA_FORMAT_RGB8, 4, 0, 1, 2)},
@@ -69,7 +69,7 @@ const fv_layout fv_layouts[FOVEA_LAYOUT_I411 + 1] = {
 
 const char *fovea_layout_name(size_t index)
 {
-    return index <= FOVEA_LAYOUT_I411 ? fv_layouts[index].name : NULL;
+    return index < FV_LAYOUTS ? fv_layouts[index].name : NULL;
 }
 
 /* ---- which components are read in place, and which are converted ---- */
@@ -145,7 +145,7 @@ static size_t buffer_size_of(const job *j)
 static fovea_status begin(job *j, fovea_layout layout, uint32_t width, uint32_t height,
                           fovea_yuv_matrix yuv)
 {
-    FV_TRY(fv_known("layout", (int)layout, FOVEA_LAYOUT_I411));
+    FV_TRY(fv_known("layout", (int)layout, FV_LAYOUTS - 1));
     FV_TRY(fv_known("yuv", (int)yuv, FV_YUVS - 1));
     if (width < 1 || height < 1 || width > MAX_SIDE || height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %d", width,

@@ -21,6 +21,7 @@ typedef struct fv_layout {
     fv_component component[3]; /* R, G, B or Y, U, V */
 } fv_layout;
 
-extern const fv_layout fv_layouts[FOVEA_LAYOUT_I411 + 1];
+enum { FV_LAYOUTS = FOVEA_LAYOUT_I411 + 1 }; /* the last of the public enum comes before it */
+extern const fv_layout fv_layouts[FV_LAYOUTS];
 
 #endif

@@ -44,7 +44,7 @@ fovea_status fovea_yuv_matrix_choose(fovea_yuv_matrix *out, const fovea_colours 
     FV_TRY(fv_known("range", (int)c.range, FOVEA_RANGE_FULL));
     FV_TRY(fv_known("siting", (int)c.siting, FOVEA_SITING_TOP_LEFT));
     FV_TRY(fv_known("origin", (int)c.origin, FOVEA_ORIGIN_JPEG));
-    FV_TRY(fv_known("layout", (int)c.layout, FOVEA_LAYOUT_I411));
+    FV_TRY(fv_known("layout", (int)c.layout, FV_LAYOUTS - 1));
     const fv_layout *l = &fv_layouts[c.layout];
     const fovea_coefficients by = coefficients_of(&c, l);
     *out = l->kind == FV_LAYOUT_RGB ? FOVEA_YUV_601_FULL : is_full(&c, l) ? full[by] : limited[by];

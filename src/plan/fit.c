@@ -3,10 +3,9 @@
 #include "plan/plan.h"
 #include "weights/packed.h"
 
-/* Tokens per chunk. The first size is the default, ROWS_MAX of schedule.c: the block of rows for
- * which GEMM reads its weights once (12 row tiles of 14 rows). The smaller sizes are tried under a
- * memory limit: they save memory but are slower. All sizes except the last are whole row tiles. */
-static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
+/* Tokens per chunk. The first size is the default. The smaller sizes are tried under a memory
+ * limit: they save memory but are slower. All sizes except the last are whole row tiles of GEMM. */
+static const uint32_t chunk_sizes[] = {FV_CHUNK_ROWS, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
 /* Tokens per super-chunk on throughput devices, in descending order. They are tried under a memory

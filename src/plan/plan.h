@@ -10,6 +10,10 @@
 #include "plan/runtime.h"
 #include "weights/packed.h"
 
+/* Default rows per chunk: the block of rows for which a GEMM reads its weights once (12 row tiles
+ * of 14 rows). The caller, wisdom or a memory limit may choose another number. */
+#define FV_CHUNK_ROWS 168
+
 /* Crops of frames that are made before the steps run. With FOVEA_RESIZE_BOX the crop is the box
  * around the whole frame. The steps read R, G, B pixels of the crops; there is one crop for each
  * frame that can be in flight. */

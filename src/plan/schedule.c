@@ -24,20 +24,19 @@
  * float32 sum loses less to rounding, but there are more states to merge. */
 #define PARTIAL_ROWS_MAX 1024
 
-/* Maximum rows of a tile in a stepwise sweep. A GEMM reads its weights once for a block of this
- * size (12 row tiles of 14 rows). Half a block still fills the row tiles, so a step with fewer rows
- * than that is not split. */
-#define ROWS_MAX 168
-#define ROWS_MIN 84
+/* Maximum and minimum rows of a tile in a stepwise sweep. Half a block still fills the row tiles of
+ * a GEMM, so a step with fewer rows than that is not split. */
+#define ROWS_MAX FV_CHUNK_ROWS
+#define ROWS_MIN (FV_CHUNK_ROWS / 2)
 
 /* Foveated attention: the cost of gathering and packing the keys of a block of queries, relative to
  * the time of one grid row of the block. Measured with DINOv2-S at 1036 px, chunks of 8 and 2.2
  * grid rows, and AVX-512. */
 #define BLOCK_START 2.5
 
-/* Replaces ROWS_MAX for a chunk with softmax attention, whose queries are spread across lanes: 162
- * to 176 rows cost the same 11 vectors of 16. GEMM still reads its weights once (the knob mc). A
- * sweep that reduces keeps ROWS_MAX, because the rounding of its sums depends on it. */
+/* Replaces FV_CHUNK_ROWS for a chunk with softmax attention, whose queries are spread across lanes:
+ * 162 to 176 rows cost the same 11 vectors of 16. GEMM still reads its weights once (the knob mc).
+ * A sweep that reduces keeps FV_CHUNK_ROWS, because the rounding of its sums depends on it. */
 #define QUERIES_MAX 176
 
 /* Minimum utilisation of the workers for which a sweep is streamed. The minimum is lower
@@ -226,8 +225,8 @@ static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const f
 {
     if (w->reduces)
         return r->reduced ? r->reduced : usual;
-    if (r->chunk || usual != ROWS_MAX) /* the caller chose the chunk, or it was reduced to fit
-                                          the memory */
+    if (r->chunk || usual != FV_CHUNK_ROWS) /* the caller chose the chunk, or it was reduced to
+                                               fit the memory */
         return usual;
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
         if (!p->graph.step[k].dead && p->graph.step[k].prob.op == FV_OP_SOFTMAX)
@@ -264,7 +263,7 @@ static void align_blocks(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_re
     const fv_step *s = &p->graph.step[w->first + w->count - 1];
     if (!fv_op_table[s->prob.op]->block_lines)
         return;
-    const uint32_t most = r->chunk || *chunk != ROWS_MAX ? *chunk : UINT32_MAX;
+    const uint32_t most = r->chunk || *chunk != FV_CHUNK_ROWS ? *chunk : UINT32_MAX;
     w->align = block_lines(w, &s->prob, most, threads) * s->prob.dim[FV_FOVEA_WIDTH];
     *chunk = w->align;
 }

@@ -85,8 +85,10 @@ fovea_status fv_trainer_chosen(const fovea_trainer *t);
 /* `before`: bytes that the library had allocated before the trainer. */
 fovea_status fv_trainer_plan(fovea_trainer *t, uint64_t before);
 
-/* adamw.c: updates all trained tensors on the device's threads. */
+/* learning_rate.c: the learning rate of step `step`, from 0. */
 double fv_trainer_rate(const fovea_trainer_options *o, uint64_t step);
+
+/* adamw.c: updates all trained tensors on the device's threads. */
 /* Sets all gradients to zero. */
 void fv_trainer_clear(fovea_trainer *t);
 /* Multiplies the gradients by `share`; returns their norm. */

@@ -23,10 +23,16 @@ typedef struct way {
     uint32_t chunk;
 } way;
 
-/* Ways to run a sweep that are tried on CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. A
- * chunk of 168 rows is the default: ROWS_MAX of plan/schedule.c. */
-static const way ways[] = {{false, 168}, {true, 168}, {true, 84},  {true, 336},
-                           {true, 42},   {true, 126}, {true, 252}, {true, 504}};
+/* Ways to run a sweep that are tried on CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. The
+ * first chunk is the planner's default. */
+static const way ways[] = {{false, FV_CHUNK_ROWS},
+                           {true, FV_CHUNK_ROWS},
+                           {true, 84},
+                           {true, 336},
+                           {true, 42},
+                           {true, 126},
+                           {true, 252},
+                           {true, 504}};
 /* On throughput devices. */
 static const way throughput_ways[] = {{false, 0}, {true, 4096}, {true, 16384}, {true, 1024}};
 #define MEASURE_WAYS 4

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "cli/common/cli.h"
-#include "cli/eval/box_metrics.h"
+#include "cli/common/box_metrics.h"
 
 /* What the program's other files have. */
 void *cli_alloc(size_t count, size_t size)

@@ -157,7 +157,8 @@ int adapt_judge_begin(adapt_run *r);
 int adapt_judge(adapt_run *r);
 bool adapt_is_judged(const adapt_run *r); /* returns whether the current student was evaluated */
 
-/* adapt_rate.c: finds and sets options.lr, and writes the rates that it tried to OUT/rate.json. */
+/* adapt_rate_search.c: finds and sets options.lr, and writes the rates that it tried to
+ * OUT/rate.json. */
 int adapt_find_rate(adapt_run *r);
 
 #endif

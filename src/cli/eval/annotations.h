@@ -3,7 +3,7 @@
 #define FOVEA_CLI_ANNOTATIONS_H
 
 #include "cli/common/cli.h"
-#include "cli/eval/box_metrics.h"
+#include "cli/common/box_metrics.h"
 
 /* An image or a category. */
 typedef struct annotations_item {

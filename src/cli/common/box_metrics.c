@@ -3,7 +3,7 @@
  * The code processes one category at a time. It matches the boxes of each picture with its objects,
  * best boxes first, at ten thresholds. Precision over recall is then computed from all boxes of the
  * category, best boxes first. */
-#include "cli/eval/box_metrics.h"
+#include "cli/common/box_metrics.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* adapt_rate.c: finds the learning rate. It trains a few steps from the start with each of several
+/* adapt_rate_search.c: finds the learning rate. It trains a few steps from the start with each of several
  * rates, and selects the rate with the lowest loss afterwards. The result depends only on weights,
  * pictures and options. */
 #include <math.h>
