@@ -1,5 +1,5 @@
-/* detection.h: how boxes are decoded from a detector's outputs: its anchors, and the thresholds by
- * which boxes are kept. */
+/* detection.h: describes how boxes are decoded from a detector's outputs: its anchors, and the
+ * thresholds by which boxes are kept. */
 #ifndef FOVEA_SRC_MODELS_DETECTION_H
 #define FOVEA_SRC_MODELS_DETECTION_H
 
@@ -8,51 +8,51 @@
 
 struct fv_graph;
 
-#define FV_LEVELS 16u  /* maximum number of levels of a neck or head */
-#define FV_ANCHORS 32u /* of a place, at most */
+#define FV_LEVELS 16u  /* largest number of levels of a neck or head */
+#define FV_ANCHORS 32u /* largest number of anchors of a cell */
 
-/* With anchors: mmdetection's AnchorGenerator, DeltaXYWHBBoxCoder and test_cfg. For every cell of
- * level i, output "cls.i" has the logits of all classes, anchor after anchor, and "box.i" four
- * numbers for each anchor.
+/* With anchors, as in mmdetection's AnchorGenerator, DeltaXYWHBBoxCoder and test_cfg: for every
+ * cell of level i, output "cls.i" contains the logits of all classes, anchor after anchor, and
+ * "box.i" contains four numbers per anchor.
  *
  * With queries, as in DETR: there are one level and one anchor. For every query, output "logits"
- * has a row of all classes, and "pred_boxes" the centre, width and height of its box as fractions
- * of the picture's size. nms_pre and max_per_img are equal; there is no suppression.
- */
+ * contains a row with the logits of all classes. "pred_boxes" contains the centre, width and height
+ * of its box as fractions of the picture's size. nms_pre and max_per_img are equal, and there is no
+ * suppression. */
 typedef struct fv_detection {
     uint32_t levels, anchors, classes;
     bool of_queries;
-    float stride[FV_LEVELS];                /* pixels from cell to cell */
-    float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1 y1 x2 y2 of the anchors of the first cell */
-    float mean[4], std[4];                  /* of the four numbers of a box */
-    bool clip;                              /* boxes are clipped to the picture */
-    uint32_t nms_pre; /* how many boxes of every level, the best, are considered */
+    float stride[FV_LEVELS];                /* pixels between adjacent cells */
+    float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1, y1, x2, y2 of the first cell's anchors */
+    float mean[4], std[4]; /* mean and standard deviation of each of the four numbers of a box */
+    bool clip;             /* boxes are clipped to the picture */
+    uint32_t nms_pre;      /* number of boxes per level that are considered, the best ones */
     float score_thr, iou_threshold;
-    float min_size; /* boxes with a side that is not larger are dropped; negative: all are kept */
+    float min_size; /* boxes with a side of at most this length are dropped; negative to keep all */
     uint32_t max_per_img;
 } fv_detection;
 
-/* A box that may be kept. */
+/* A candidate for a kept box. */
 typedef struct fv_candidate {
     float logit, score;
     float box[4];
-    uint32_t level, place, label; /* place: number of the anchor in its level, cell by cell */
+    uint32_t level, place, label; /* place: index of the anchor in its level, cell by cell */
 } fv_candidate;
 
-/* Size of the memory for a picture's candidates, in 32-bit words. */
+/* Returns the size of the memory for a picture's candidates, in 32-bit words. */
 static inline uint32_t fv_detection_scratch(const fv_detection *d)
 {
     return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_candidate) / sizeof(uint32_t));
 }
 
-/* Name of the output with the logits, or with the boxes, of a level. */
+/* Name of the output with the logits or boxes of a level. */
 typedef struct fv_detection_name {
     char text[24];
 } fv_detection_name;
 fv_detection_name fv_detection_logits(const fv_detection *d, uint32_t level);
 fv_detection_name fv_detection_boxes(const fv_detection *d, uint32_t level);
 
-/* Whether a plan has all outputs that boxes are decoded from. */
+/* Returns whether a plan has all outputs that boxes are decoded from. */
 bool fv_detection_wanted(const fv_detection *d, const struct fv_graph *g);
 
 #endif

@@ -1,11 +1,11 @@
-/* fields.c: the fields that the config.json of a model may have. */
+/* fields.c: lists the fields that a model's config.json may have. */
 #include "models/fields.h"
 
 #include <string.h>
 
 #include "base/num.h"
 
-/* Fields of transformers' configurations of these models, also of old versions. */
+/* Fields of transformers' configurations of these models, including old versions. */
 static const char transformers[] =
     "add_cross_attention=false apply_layernorm architectures attention_dropout "
     "attention_probs_dropout_prob bad_words_ids begin_suppress_tokens bos_token_id "
@@ -42,7 +42,7 @@ static const char timm[] =
     "use_rel_pos_bias use_shared_rel_pos_bias weight_init";
 
 /* Arguments of the constructors of MAViT, NaLaFormer and PolaFormer, and the fields of the necks
- * and heads that detectors put on them. */
+ * and heads that detectors add to them. */
 static const char pyramids[] =
     "alpha ape architectures attn_drop_rate attn_type auxiliary_head bbox_head decode_head depths "
     "drop_path_rate drop_rate dtype embed_dim embed_dims flagss fovea frozen_stages golden "
@@ -51,7 +51,7 @@ static const char pyramids[] =
     "patch_norm patch_size pretrained pretrained_cfg projection qk_scale qkv_bias sr_ratios "
     "test_cfg torch_dtype train_cfg transformers_version use_checkpoint window_size";
 
-/* Fails with ENOTSUP and a message that has the quantisation method of the file. */
+/* Fails with FOVEA_ENOTSUP and a message that names the file's quantisation method. */
 static fovea_status fail_quantised(const fv_config *c, const json_t *value)
 {
     static const char *const converted[] = {"torchao", "bitsandbytes", "compressed-tensors",
@@ -71,7 +71,7 @@ static fovea_status fail_quantised(const fv_config *c, const json_t *value)
         c->file, method ? method : "another program", folder, slash ? c->file : ".");
 }
 
-/* `more`: a second list, or NULL. */
+/* `more` is a second list, or NULL. */
 static fovea_status check(const fv_config *c, const char *list, const char *more,
                           const json_t *ignore)
 {

@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <math.h>
 
-#define EPS 1e-5 /* of every BatchNorm */
+#define EPS 1e-5 /* epsilon of every BatchNorm */
 
-/* y * factor + shift, a pair for each row. */
+/* y * factor + shift, with one pair per row. */
 struct affine {
     float *factor, *shift;
     const fv_tensor *shifts;
@@ -83,7 +83,7 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
     return FOVEA_OK;
 }
 
-/* Makes a vector that the model owns: `from`, repeated for every pixel of a block. */
+/* Makes a vector that the model owns, with `from` repeated for every pixel of a block. */
 static fovea_status repeat(float **data, const fv_tensor **out, fovea_model *m, const float *from,
                            uint32_t n, uint32_t times)
 {

@@ -10,7 +10,8 @@
 
 #define LABELS (1u << 20)
 
-/* A name is a string; numbers and other JSON values are kept as their JSON text. */
+/* Copies a name. A string is copied as it is; a number or other JSON value becomes its JSON
+ * text. */
 static fovea_status keep(char **out, const json_t *value)
 {
     char buffer[FV_JSON_SHOWN];
@@ -24,7 +25,7 @@ static fovea_status keep(char **out, const json_t *value)
     const fovea_status status = fv_mem_text(&text, shown ? shown : "", FV_MEM_MODEL);
     free(whole);
     FV_TRY(status);
-    fv_mem_free(*out); /* not earlier: the list of texts would end at this NULL */
+    fv_mem_free(*out); /* freed only now, because the list of texts would end at this NULL */
     *out = text;
     return FOVEA_OK;
 }

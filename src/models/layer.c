@@ -1,4 +1,4 @@
-/* layer.c: steps that compute a layer into rows of their own. */
+/* layer.c: emits steps that compute a layer into new rows. */
 #include "models/layer.h"
 
 static fv_view emit(fv_builder *b, const char *label, const fv_layer *l, fv_gemm g)

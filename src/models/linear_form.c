@@ -5,8 +5,8 @@
 
 #define SECTION "fovea"
 
-/* The ranges of the parameters. A power below 1 has an infinite slope at 0; the smallest power of
- * NaLa is lambda / 2. */
+/* The ranges of the parameters. A power below 1 would have an infinite slope at 0, and the smallest
+ * power of NaLa is lambda / 2. */
 static const struct {
     const char *key;
     double low, high;

@@ -10,14 +10,15 @@
 #include "base/status.h"
 #include "checkpoint/config.h"
 
-/* Writes given parameters to the section "fovea", which is added if it is missing; they replace
- * those of the section. EINVAL for one out of its range. */
+/* Writes given parameters to the section "fovea", which is added if it is missing. They replace
+ * those in the section. Returns FOVEA_EINVAL if one is out of range. */
 fovea_status fv_linear_form_set(struct json_t *config, const char *file,
                                 const fovea_linear_attention_params *given);
-/* Reads the parameters of the section; 0: it does not have that one. EFORMAT for a number out of
- * its range. */
+/* Reads the parameters in the section; those that are absent become 0. Returns FOVEA_EFORMAT if a
+ * number is out of range. */
 fovea_status fv_linear_form_read(fovea_linear_attention_params *out, const fv_config *own);
-/* An object with those of these keys that the section has, and their numbers. NULL: no memory. */
+/* Returns an object with those of these keys that the section has, and their values, or NULL if
+ * memory runs out. */
 struct json_t *fv_linear_form_keys(const struct json_t *config);
 
 #endif

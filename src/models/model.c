@@ -1,5 +1,5 @@
-/* model.c: creates and frees models, adds what readers compute to them, and answers queries about
- * them. load.c loads models. */
+/* model.c: creates and frees models, adds the data that readers compute, and answers queries about
+ * models. load.c loads models. */
 #include "models/model.h"
 
 #include <stdarg.h>

@@ -5,11 +5,11 @@
 
 #include "base/num.h"
 
-#define LETTERS 64 /* of names that are compared */
+#define LETTERS 64 /* most letters of names that are compared */
 
 uint32_t fv_nearest_distance(const char *a, const char *b)
 {
-    uint32_t row[LETTERS + 1]; /* distances from a prefix of a to each prefix of b */
+    uint32_t row[LETTERS + 1]; /* distances from a prefix of `a` to each prefix of `b` */
     const uint32_t n = fv_min_u32((uint32_t)strlen(b), LETTERS);
     for (uint32_t k = 0; k <= n; k++)
         row[k] = k;
@@ -28,11 +28,12 @@ size_t fv_nearest_name(const char **at, const char *list, const char *type)
 {
     static const char between[] = ", ";
     size_t best = 0;
-    uint32_t least = (uint32_t)strlen(type) / 4 + 1; /* others are not alike */
+    /* names with a larger distance are not similar */
+    uint32_t least = (uint32_t)strlen(type) / 4 + 1;
     for (size_t n; *(list += strspn(list, between)); list += n) {
         char name[LETTERS + 1] = "";
         n = strcspn(list, between);
-        if (n > LETTERS || memchr(list, '*', n)) /* a pattern */
+        if (n > LETTERS || memchr(list, '*', n)) /* a pattern is not compared */
             continue;
         memcpy(name, list, n);
         const uint32_t distance = fv_nearest_distance(name, type);

@@ -1,5 +1,5 @@
-/* preprocessing.c: reads how pictures are preprocessed, from the first of several files that says
- * so. */
+/* preprocessing.c: reads how pictures are preprocessed, from the first of several files that
+ * describes it. */
 #include "models/preprocessing.h"
 
 #include <stdio.h>
@@ -18,10 +18,10 @@ const char *const fv_preprocessing_files[] = {NESTED, PLAIN, OPEN_CLIP, NULL};
 
 struct reading {
     fovea_model *m;
-    fv_config own; /* the section "fovea" of config.json; its object is NULL if there is no such
-                      section */
+    /* the section "fovea" of config.json; its object is NULL if the section is absent */
+    fv_config own;
     const json_t *ignore;
-    json_t *changes; /* "preprocess" of it, or NULL */
+    json_t *changes; /* "preprocess" in the section, or NULL */
     char source[160];
 };
 
@@ -41,7 +41,7 @@ static fovea_status read_reduced(fovea_model *m, const fv_config *c)
     return FOVEA_OK;
 }
 
-/* Reads the fields of a file of transformers, some of which "fovea" may replace. */
+/* Reads the fields of a file of transformers; the section "fovea" may replace some of them. */
 static fovea_status read_fields(struct reading *r, const char *file, const fv_config *fields)
 {
     fovea_model *m = r->m;
@@ -101,7 +101,8 @@ static fovea_status read_file(struct reading *r, const char *name,
     return status;
 }
 
-/* Without a file: the family's default, as changed by the section "fovea". */
+/* Uses the family's default, as changed by the section "fovea", because no file describes the
+ * preprocessing. */
 static fovea_status assume(struct reading *r)
 {
     fovea_model *m = r->m;

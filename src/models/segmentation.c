@@ -1,4 +1,4 @@
-/* segmentation.c: reads a linear segmentation head and writes its step. */
+/* segmentation.c: reads a linear segmentation head and emits its step. */
 #include "models/segmentation.h"
 
 #include <math.h>
@@ -8,15 +8,15 @@
 #include "models/tensor_reader.h"
 
 #define CLASSES 65536
-#define BATCH_NORM_EPS 1e-5 /* the default of torch, used by every head of mmsegmentation */
+#define BATCH_NORM_EPS 1e-5 /* torch's default, which every head of mmsegmentation uses */
 
 static const char output[] = "segmentation";
 
 /* Names of a head's tensors. */
 struct form {
-    const char *all;      /* all of them begin so */
-    const char *linear;   /* weight and bias */
-    const char *norms[2]; /* possible names of a batch normalisation of its input */
+    const char *all;      /* prefix of all names */
+    const char *linear;   /* stem of weight and bias */
+    const char *norms[2]; /* possible stems of a batch normalisation of the head's input */
 };
 
 static const struct form forms[] = {
@@ -48,7 +48,8 @@ static fovea_status read_norm(struct batch_norm *out, fv_tensor_reader *t, const
     return fv_reader_buffer(&out->var, t, "", stem, "running_var", c);
 }
 
-/* Computes factor and shift so that the normalisation of x is factor x + shift in every channel. */
+/* Computes factor and shift of every channel such that the normalisation of x is factor x +
+ * shift. */
 static fovea_status affine(float *factor, float *shift, const struct batch_norm *n,
                            const fv_tensor_reader *t)
 {
@@ -72,7 +73,7 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
     return status;
 }
 
-/* Makes W (factor x + shift) + b one linear layer, whose numbers the model owns. */
+/* Makes W (factor x + shift) + b one linear layer. The model owns its numbers. */
 static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *stem)
 {
     const uint32_t classes = s->head.w.rows, c = s->head.w.cols;
@@ -138,11 +139,11 @@ static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const u
             break;
         }
     t->m->info.segments = classes;
-    return fv_reader_all_used(t, f->all); /* unread layers are part of another head */
+    return fv_reader_all_used(t, f->all); /* unread layers show that this is another head */
 }
 
-/* Adds a head, unless one with the same number of classes exists that can be trained: linear,
- * without a folded normalisation. */
+/* Adds a head, unless a trainable one with the same number of classes exists: linear, without a
+ * folded normalisation. */
 static fovea_status put_head(fv_tensor_reader *t, const struct form **f, uint32_t c)
 {
     const uint32_t classes = t->m->additions->segments;
@@ -172,7 +173,7 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
                        t.source->name);
     fv_tensor_reader rest = {.m = m, .source = source};
     fv_reader_begin(&rest);
-    fv_reader_leave(&rest, "", "_head"); /* other kinds of heads, used in training */
+    fv_reader_leave(&rest, "", "_head"); /* heads of other kinds, used in training */
     return FOVEA_OK;
 }
 

@@ -1,10 +1,10 @@
-/* synthetic.c: makes tensors and layers of synthetic checkpoints. */
+/* synthetic.c: makes the tensors and layers of synthetic checkpoints. */
 #include "models/synthetic.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#define SMALL 0.035f /* spread of biases */
+#define SMALL 0.035f /* spread of the values of biases */
 
 void fv_synthetic_tensor(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rank,
                          const uint64_t *shape, float mean, float spread)

@@ -12,10 +12,10 @@
 
 typedef struct fv_synthetic {
     fv_source *source;
-    fovea_status status; /* first failure; the functions do nothing after it */
+    fovea_status status; /* the first failure, after which the functions do nothing */
 } fv_synthetic;
 
-/* Names are prefix + stem + part. */
+/* Adds a tensor whose name is prefix + stem + part. */
 void fv_synthetic_tensor(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rank,
                          const uint64_t *shape, float mean, float spread);
 /* Adds stem + "weight" (rows, channels, size, size), or (rows, channels) if size is 1. */
@@ -24,15 +24,16 @@ void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, 
 /* Adds stem + "weight" and stem + "bias". */
 void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
                          uint32_t channels, uint32_t size, float gain);
-/* Adds stem + "weight" (channels, rows, size, size) of a transposed convolution; each of its
+/* Adds stem + "weight" (channels, rows, size, size) of a transposed convolution. Each of its
  * outputs is a sum of `inputs` products. */
 void fv_synthetic_deconv(fv_synthetic *m, const char *prefix, const char *stem, uint32_t channels,
                          uint32_t rows, uint32_t size, uint32_t inputs);
-/* stem + "bias". */
+/* Adds stem + "bias". */
 void fv_synthetic_bias(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows);
-/* Four numbers as a list. */
+/* Returns four numbers as a list. */
 struct json_t *fv_synthetic_list(const uint32_t n[4]);
-/* Ends a checkpoint: sets its configuration. `made` NULL: there was not enough memory for that. */
+/* Completes a checkpoint by setting its configuration. If `made` is NULL, there was not enough
+ * memory for the configuration. */
 fovea_status fv_synthetic_end(struct json_t **config, const char *name, fovea_status status,
                               struct json_t *made);
 /* Adds stem + "weight" and stem + "bias" of a normalisation. */

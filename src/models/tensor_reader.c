@@ -24,8 +24,8 @@ void fv_reader_begin(fv_tensor_reader *t)
     snprintf(t->root, sizeof t->root, "%s", t->source->prefix);
 }
 
-/* The number of bytes that precede `name` in a tensor's plain name; SIZE_MAX: the plain name does
- * not end with `name`, or does not begin with the source's prefix. */
+/* Returns the number of bytes before `name` in a tensor's plain name. Returns SIZE_MAX if the plain
+ * name does not end with `name`, or does not begin with the source's prefix. */
 static size_t root_of(const fv_tensor_reader *t, const fv_tensor *tensor, const char *name)
 {
     const size_t all = strlen(tensor->plain), own = strlen(name);
@@ -41,7 +41,8 @@ struct root {
     enum fv_keeping keeping;
 };
 
-/* Whether root `a` is read rather than `b`: averaged weights before others, then shorter names. */
+/* Returns whether root `a` is preferred to `b`: averaged weights to others, then shorter names to
+ * longer ones. */
 static bool preferred(const struct root *a, const struct root *b)
 {
     return a->keeping != b->keeping ? a->keeping > b->keeping : strlen(a->text) < strlen(b->text);
@@ -52,7 +53,8 @@ bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem,
     char name[FV_READER_NAME];
     const fv_tensor_reader bare = {.root = ""};
     struct root best = {.keeping = FV_KEPT_NOWHERE}, second = best;
-    fv_source *source = (fv_source *)(uintptr_t)t->source; /* no tensor of it changes */
+    /* opening a shard does not change its tensors */
+    fv_source *source = (fv_source *)(uintptr_t)t->source;
     if (!stem)
         return false;
     compose(name, &bare, prefix, stem, part);
@@ -121,16 +123,16 @@ bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, con
     return false;
 }
 
-/* A prefix of names, as it is written in messages. */
+/* Returns a prefix of names in the format of messages. */
 static const char *shown(char out[FV_READER_ROOT + 16], const char *root)
 {
     snprintf(out, FV_READER_ROOT + 16, *root ? "\"%s\"" : "those without a prefix", root);
     return out;
 }
 
-/* The length of the shortest prefix of the name of by_name[i], up to a point, that no tensor that
- * was read has. The nearest tensors in the order of names that were read share the most of the
- * name. */
+/* Returns the length of the shortest prefix of by_name[i]'s name, up to a point, that no tensor
+ * that was read shares. Of the tensors that were read, the neighbours in the order of names share
+ * the longest prefix. */
 static size_t unread_part(const fv_source *s, uint32_t i)
 {
     const char *name = s->by_name[i]->plain;
@@ -151,8 +153,8 @@ static size_t unread_part(const fv_source *s, uint32_t i)
     return dot ? (size_t)(dot + 1 - name) : strlen(name);
 }
 
-/* Whether a message must say that by_name[i] was not read: it might matter, and no other message
- * names it. */
+/* Returns whether a message must report that by_name[i] was not read: the tensor might matter, and
+ * no other message names it. */
 static bool is_unread(const fv_source *s, uint32_t i)
 {
     const fv_tensor *t = s->by_name[i];
@@ -164,7 +166,7 @@ static bool is_unread(const fv_source *s, uint32_t i)
 
 void fv_reader_tell_unread(const fv_source *s)
 {
-    enum { MOST = 6 }; /* parts that are named */
+    enum { MOST = 6 }; /* number of parts that are named */
     char text[1024] = "", root[FV_READER_ROOT + 16], other[FV_READER_ROOT + 16];
     uint32_t parts = 0, rest = 0;
     if (s->twice)
@@ -280,7 +282,7 @@ fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *
 {
     char name[FV_READER_NAME];
     compose(name, t, prefix, stem, part);
-    /* The checkpoint belongs to the model; only readers see it as constant. */
+    /* The model owns the checkpoint, which is constant only for readers. */
     return fv_source_put((fv_source *)(uintptr_t)t->source, name, rank, shape, mean, spread,
                          t->m->additions->seed);
 }
@@ -449,7 +451,7 @@ fovea_status fv_reader_conv(fv_layer *l, fv_tensor_reader *t, const char *prefix
 {
     const uint32_t taps = size * size, cols = taps * channels;
     const uint64_t shape[4] = {rows, channels, size, size};
-    const fv_tensor *weight = NULL; /* for compilers that do not see that it is always set */
+    const fv_tensor *weight = NULL; /* for compilers that do not recognise that it is always set */
     FV_TRY(fv_reader_tensor(&weight, t, prefix, stem, "weight", 4, shape));
     l->w = (fv_weight){.rows = rows, .cols = cols};
     fv_weight_add(&l->w,
@@ -495,7 +497,8 @@ fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
 {
     char whole[FV_READER_NAME];
     compose(whole, t, prefix, "", "");
-    for (uint32_t i = 0; i < t->source->count; i++) /* opens their shards, to know their types */
+    /* opens the tensors' shards, to know their types */
+    for (uint32_t i = 0; i < t->source->count; i++)
         if (fv_begins_with(t->source->by_name[i]->plain, whole))
             fv_source_find(t->source, t->source->by_name[i]->plain);
     FV_TRY(fv_source_failed(t->source));

@@ -1,10 +1,9 @@
-/* tensor_reader.h: how a family reads weights from a checkpoint: by name, with shape and type
- * checked, and a message that names the file, the tensor and what was expected.
+/* tensor_reader.h: reads weights from a checkpoint by name, and checks their shape and type.
+ * Messages name the file, the tensor and the expected value.
  *
  * A name is root + prefix + stem + part, such as "model." "encoder.layer.0." "norm1." "weight". The
  * root is the source's prefix, followed by the prefix under which a training program saves its
- * model. Components that wrapper modules add to names are left out (wrappers.h).
- */
+ * model. Components that wrapper modules add to names are left out (wrappers.h). */
 #ifndef FOVEA_SRC_TENSOR_READER_H
 #define FOVEA_SRC_TENSOR_READER_H
 
@@ -14,40 +13,42 @@
 #include "models/model.h"
 
 #define FV_READER_ROOT FV_SOURCE_ROOT
-#define FV_READER_NAME (192 + FV_READER_ROOT) /* maximum bytes of a name */
+#define FV_READER_NAME (192 + FV_READER_ROOT) /* most bytes in a name */
 
-/* What a tensor is used for: the marks of fv_source. */
+/* The use of a tensor, as a mark of fv_source. */
 enum fv_mark {
     FV_MARK_NONE,
-    FV_MARK_READ,     /* it has a role */
-    FV_MARK_NEEDLESS, /* not needed: it is only for training, or its values are computed */
-    FV_MARK_LEFT, /* it belongs to a part that is not supported and may be skipped, such as a head
-                   */
+    FV_MARK_READ,     /* the tensor has a role */
+    FV_MARK_NEEDLESS, /* not needed: the tensor is only for training, or its values are computed */
+    /* the tensor belongs to an unsupported part that may be skipped, such as a head */
+    FV_MARK_LEFT,
 };
 
 typedef struct fv_tensor_reader {
     fovea_model *m; /* its parameters are counted as they are read */
     const fv_source *source;
-    const char *config; /* file, for messages */
+    const char *config; /* name of the file, for messages */
     char root[FV_READER_ROOT];
 } fv_tensor_reader;
 
-/* Sets the root to the source's prefix, for new tensors if no existing tensor shows the root. */
+/* Sets the root to the source's prefix. New tensors get this root if no existing tensor determines
+ * one. */
 void fv_reader_begin(fv_tensor_reader *t);
 
 /* Finds the root under which the checkpoint has this tensor: the source's prefix, followed by a
  * prefix under which programs save a model ("model.", "state_dict.", "teacher."; fv_wrappers_keep).
- * Averaged weights are preferred. False if there is no such tensor; the root is then unchanged. */
+ * Averaged weights are preferred. Returns false if there is no such tensor; the root is then
+ * unchanged. */
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part);
 
-/* Copies the reader for a part outside the encoder, such as a head. Its root is the root of `t`, or
- * the longest prefix of it under which the checkpoint has this tensor. False if there is no such
- * tensor; *out is then equal to *t. */
+/* Copies the reader for a part outside the encoder, such as a head. The copy's root is the root of
+ * `t`, or the longest prefix of that root under which the checkpoint has this tensor. Returns false
+ * if there is no such tensor; *out is then equal to *t. */
 bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, const char *stem,
                             const char *part);
 
-/* For messages: finds any root under which both stem + "weight" and the tensor `companion` are
- * listed. */
+/* For messages: finds a root under which the checkpoint lists both stem + "weight" and the tensor
+ * `companion`. */
 bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, const char *stem,
                        const char *companion);
 
@@ -55,41 +56,45 @@ bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, con
  * was read. */
 void fv_reader_tell_unread(const fv_source *source);
 
-/* Finds the first tensor in whose name a word begins with the text. False: there is no such tensor.
- */
+/* Finds the first tensor whose name contains a word that begins with the text. Returns false if
+ * there is none. */
 bool fv_reader_names(char name[FV_READER_NAME], const fv_tensor_reader *t, const char *text);
 
 typedef struct fv_reader_hint {
     char text[128 + 3 * FV_SOURCE_PREFIX];
 } fv_reader_hint;
-/* For a message about a missing tensor: a text "; ..." with the prefix under which the checkpoint
- * has a tensor of that name, or "" if there is no such prefix. */
+/* For a message about a missing tensor: returns a text "; ..." with the prefix under which the
+ * checkpoint has a tensor of that name, or "" if there is no such prefix. */
 const char *fv_reader_elsewhere(fv_reader_hint *out, const fv_tensor_reader *t, const char *name);
 
-/* Fails with EFORMAT because the tensor is missing. `what`: its purpose in words, or its shape. */
+/* Fails with FOVEA_EFORMAT because the tensor is missing. `what` is its purpose in words, or its
+ * shape. */
 fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, const char *what);
 
-/* Fails with EFORMAT because a checkpoint of `what` would have a tensor of the name `first`. */
+/* Fails with FOVEA_EFORMAT because a checkpoint of `what` would have a tensor with the name
+ * `first`. */
 fovea_status fv_reader_fail_names(const fv_tensor_reader *t, const char *what, const char *first);
 
-/* The tensor of that name, or NULL; a NULL stem finds nothing. */
+/* Returns the tensor of that name, or NULL if there is none or the stem is NULL. */
 const fv_tensor *fv_reader_find(const fv_tensor_reader *t, const char *prefix, const char *stem,
                                 const char *part);
-/* Whether there is a tensor of that name; does not open its shard. */
+/* Returns whether there is a tensor of that name. Does not open its shard. */
 bool fv_reader_lists(const fv_tensor_reader *t, const char *prefix, const char *stem,
                      const char *part);
-/* EFORMAT unless n is 1 to `most`. `what`: the name of n in the message. */
+/* Returns FOVEA_EFORMAT unless n is from 1 to `most`. `what` is the name of n in the message. */
 fovea_status fv_reader_check_size(const fv_tensor_reader *t, const char *what, uint32_t n,
                                   uint32_t most);
-/* EFORMAT if the configuration has `key` with a number other than n, that of the tensors. */
+/* Returns FOVEA_EFORMAT if `key` in the configuration is a number other than n, which the tensors
+ * give. */
 fovea_status fv_reader_agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
                              uint32_t n);
-/* Reads dimension i of a tensor, which must exist; the dimension must be 1 to `most`. The message
- * of EFORMAT has the tensor's name, and `what` for the dimension. */
+/* Reads dimension i of a tensor. The tensor must exist and the dimension must be from 1 to `most`;
+ * otherwise returns FOVEA_EFORMAT with the tensor's name, and `what` for the dimension, in the
+ * message. */
 fovea_status fv_reader_dimension(uint32_t *out, const fv_tensor_reader *t, const char *prefix,
                                  const char *stem, const char *part, uint32_t i, const char *what,
                                  uint32_t most);
-/* Dimension i of a tensor; 0 if it has no such dimension or is NULL. */
+/* Returns dimension i of a tensor, or 0 if the tensor has no such dimension or is NULL. */
 uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i);
 
 /* Finds the tensor of that name, which must have a floating type and this shape; dimensions of 1
@@ -97,40 +102,41 @@ uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i);
 fovea_status fv_reader_tensor(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
                               const char *stem, const char *part, uint32_t rank,
                               const uint64_t *shape);
-/* The same for n numbers that are not trained, such as running means, and not counted as
+/* Finds a tensor of n numbers that are not trained, such as running means. They do not count as
  * parameters. */
 fovea_status fv_reader_buffer(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
                               const char *stem, const char *part, uint32_t n);
-/* Adds a whole tensor of at.rows x at.cols to *w as the part `at`. */
+/* Adds a whole tensor of at.rows x at.cols elements to *w as the part `at`. */
 fovea_status fv_reader_part(fv_weight *w, fv_tensor_reader *t, const char *prefix, const char *stem,
                             const char *part, fv_weight_part at);
-/* Makes *w a whole tensor of rows x cols. */
+/* Makes *w a whole tensor of rows x cols elements. */
 fovea_status fv_reader_matrix(fv_weight *w, fv_tensor_reader *t, const char *prefix,
                               const char *stem, const char *part, uint32_t rows, uint32_t cols);
 /* Reads stem + "weight" (rows, cols) and stem + "bias" (rows). */
 fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, uint32_t cols);
-/* Reads a convolution: stem + "weight" (rows, channels, size, size), whose columns become (ky, kx,
- * channel), and stem + "bias" (rows), if it exists. */
+/* Reads a convolution: stem + "weight" (rows, channels, size, size), whose columns are reordered to
+ * (ky, kx, channel), and stem + "bias" (rows) if it exists. */
 fovea_status fv_reader_conv(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
                             uint32_t rows, uint32_t channels, uint32_t size);
 /* Reads stem + "weight" (width) and stem + "bias" (width). */
 fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
                             uint32_t width);
 
-/* Adds a tensor of that name with values uniform in mean - spread ... mean + spread; it replaces an
- * existing one. */
+/* Adds a tensor of that name with values uniformly distributed from mean - spread to mean + spread.
+ * It replaces an existing tensor. */
 fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *stem,
                            const char *part, uint32_t rank, const uint64_t *shape, float mean,
                            float spread);
 
-/* The same for `blocks` identity matrices of d x d. */
+/* Adds a tensor of that name with `blocks` identity matrices of d x d elements. */
 fovea_status fv_reader_put_identity(fv_tensor_reader *t, const char *prefix, const char *stem,
                                     const char *part, uint32_t blocks, uint32_t d);
 
 /* Adds a new convolution: stem + "weight" (rows, channels, size, size) and stem + "bias" of zeros.
- * If size is 1, the weight is (rows, channels) unless `whole`. Outputs are about as large as the
- * inputs; with `bent`, as the inputs were before a ReLU, which halves the sum of their squares. */
+ * If size is 1, the weight is (rows, channels) unless `whole`. The weights' size keeps the
+ * magnitude of the inputs. With `bent`, it keeps the magnitude that the inputs had before a ReLU,
+ * which halves the sum of their squares. */
 fovea_status fv_reader_put_conv(fv_tensor_reader *t, const char *prefix, const char *stem,
                                 const uint64_t shape[4], bool whole, bool bent);
 
@@ -138,12 +144,12 @@ fovea_status fv_reader_put_conv(fv_tensor_reader *t, const char *prefix, const c
 fovea_status fv_reader_put_head(fv_tensor_reader *t, const char *stem, uint32_t classes,
                                 uint32_t width);
 
-/* Marks tensors as not needed: those that were not read and whose names have `part` in the word
- * that follows `prefix`. */
+/* Marks tensors as not needed that were not read and whose names contain `part` in the word that
+ * follows `prefix`. */
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);
-/* Marks tensors of parts that are not supported and are skipped; a log message reports them. */
+/* Marks tensors of unsupported parts as skipped. A log message reports them. */
 void fv_reader_leave(fv_tensor_reader *t, const char *prefix, const char *part);
-/* ENOTSUP if a floating tensor whose name begins with `prefix` has no mark. */
+/* Returns FOVEA_ENOTSUP if a floating-point tensor whose name begins with `prefix` has no mark. */
 fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix);
 
 #endif

@@ -1,4 +1,4 @@
-/* windows.c: makes the order of tokens in windows, and brings tokens into it and back. */
+/* windows.c: computes the order of tokens in windows, and moves tokens to this order and back. */
 #include "models/windows.h"
 #include "ops/contracts/grid.h"
 
@@ -10,14 +10,14 @@ fv_grid fv_windows_pad(const fv_grid *g, uint32_t side)
                      0};
 }
 
-/* Which of three stripes `at` is in: 0, all windows but the last; 1 and 2, the two parts of the
- * last window, which the cyclic shift has put next to each other. */
+/* Returns the stripe that `at` is in: 0 for all windows except the last; 1 or 2 for the two parts
+ * of the last window, which the cyclic shift has made adjacent. */
 static uint32_t stripe(uint32_t at, uint32_t size, const fv_windows *w)
 {
     return at < size - w->side ? 0 : at < size - w->shift ? 1 : 2;
 }
 
-/* The row of the token at (x, y) of the shifted, padded grid. */
+/* Returns the row of the token at (x, y) of the shifted, padded grid. */
 static uint32_t row_of(const fv_windows *o, const fv_grid *padded, uint32_t x, uint32_t y)
 {
     const uint32_t w = o->side, across = padded->width / w;
@@ -70,7 +70,7 @@ fv_view fv_windows_enter(fv_builder *b, const fv_windows *w, const char *label, 
                          const fv_layer *norm, float eps)
 {
     const uint32_t n = fv_grid_tokens(&w->grid);
-    /* Tokens beyond the grid are zero after the norm. */
+    /* Tokens outside the grid are zero after the norm. */
     const bool padded = w->rows > n;
     if (padded)
         x = fv_layer_norm(b, label, norm, x, eps, n);

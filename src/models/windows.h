@@ -1,8 +1,8 @@
-/* windows.h: for attention in windows of a grid: gathers tokens window by window, and back.
+/* windows.h: gathers the tokens of a grid window by window for attention in windows, and scatters
+ * them back.
  *
- * Windows are square. If they do not divide the grid, it is padded at the right and bottom with
- * zeros after the norm. The zeros are keys like others; their results are dropped.
- */
+ * Windows are square. If they do not divide the grid, the grid is padded at the right and bottom
+ * with zeros after the norm. The zeros are keys like others. Their results are dropped. */
 #ifndef FOVEA_SRC_MODELS_WINDOWS_H
 #define FOVEA_SRC_MODELS_WINDOWS_H
 
@@ -10,35 +10,37 @@
 
 /* The order of tokens when windows are stored one after the other. */
 typedef struct fv_windows {
-    fv_grid grid;         /* of the tokens */
-    uint32_t side, shift; /* side of a window; cyclic shift of the grid to the left and up */
-    uint32_t rows;        /* tokens of all windows */
-    /* NULL: the tokens of the grid are in that order already. */
-    uint32_t *token;  /* token of row r; FV_GATHER_NONE: the row is padding */
-    uint32_t *row;    /* of token i */
-    uint32_t *region; /* region of row r: tokens of different regions were not neighbours before the
-                         shift; or NULL */
+    fv_grid grid; /* grid of the tokens */
+    /* side of a window; cyclic shift of the grid to the left and upwards; both in tokens */
+    uint32_t side, shift;
+    uint32_t rows; /* number of tokens in all windows */
+    /* NULL if the grid's tokens are in that order already. */
+    uint32_t *token; /* token of row r; FV_GATHER_NONE if the row is padding */
+    uint32_t *row;   /* row of token i */
+    /* region of row r: tokens of different regions were not adjacent before the shift; or NULL */
+    uint32_t *region;
 } fv_windows;
 
-/* n rounded up to a multiple of `of`. */
+/* Returns n rounded up to a multiple of `of`. */
 static inline uint32_t fv_windows_whole(uint32_t n, uint32_t of)
 {
     return n + (of - n % of) % of;
 }
 
-/* `g` with whole windows. */
+/* Returns `g` padded to whole windows. */
 fv_grid fv_windows_pad(const fv_grid *g, uint32_t side);
-/* Makes the windows of a grid. They must not be used if the builder has failed. */
+/* Makes the windows of a grid. The caller must not use them if the builder has failed. */
 fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint32_t shift);
 
-/* The row of every place of the padded grid, with the shift undone. NULL: rows are in that order
- * already, or the builder has failed. */
+/* Returns, for every position of the padded grid, its row, with the shift undone. Returns NULL if
+ * rows are in that order already or the builder has failed. */
 const uint32_t *fv_windows_places(fv_builder *b, const fv_windows *w);
 
-/* The norm of x, as w->rows rows in the order of windows. */
+/* Emits the norm of x, and returns it as w->rows rows in the order of windows. */
 fv_view fv_windows_enter(fv_builder *b, const fv_windows *w, const char *label, fv_view x,
                          const fv_layer *norm, float eps);
-/* x + `projection` of `attended`, which is in the order of windows; the result is not. */
+/* Emits x + `projection` of `attended`, and returns its rows. `attended` is in the order of
+ * windows; the result is in the order of the grid. */
 fv_view fv_windows_leave(fv_builder *b, const fv_windows *w, const char *label,
                          const fv_layer *projection, fv_view attended, fv_view x);
 

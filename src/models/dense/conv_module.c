@@ -5,11 +5,11 @@
 #include "models/dense/decoder.h"
 #include "models/fold.h"
 
-#define EPS 1e-5f /* of group normalisation */
+#define EPS 1e-5f /* epsilon of group normalisation */
 
 /* ---- reading ---- */
 
-/* Reads a convolution. `norm`: the stem of its batch normalisation, or NULL. */
+/* Reads a convolution. `norm` is the stem of its batch normalisation, or NULL. */
 static fovea_status read_conv(fv_conv_module *c, fv_tensor_reader *t, const char *conv,
                               const char *norm, bool unbiased, const uint32_t shape[3])
 {

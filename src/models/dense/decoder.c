@@ -1,5 +1,5 @@
-/* decoder.c: finds which neck and head a config.json describes, and puts them between the backbone
- * and the outputs. */
+/* decoder.c: determines the neck and head that config.json describes, and connects them to the
+ * backbone and the outputs. */
 #include "models/dense/decoder.h"
 
 #include <stdio.h>
@@ -16,8 +16,8 @@ static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn, &fv_head_u
 
 /* ---- config.json ---- */
 
-/* Finds the head that config.json describes. *out NULL: it describes no head, or its description is
- * ignored. */
+/* Finds the head that config.json describes. Sets *out to NULL if it describes none or its
+ * description is ignored. */
 static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
                               const fv_config *config)
 {
@@ -47,7 +47,8 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
 
 /* ---- reading ---- */
 
-/* Reads "out_indices", the stages that the backbone outputs; without it, all stages. */
+/* Reads "out_indices", the stages that the backbone outputs. If it is absent, the backbone outputs
+ * all stages. */
 static fovea_status pick_stages(fv_decoder_reader *r, const uint32_t *widths, uint32_t n)
 {
     static const char key[] = "out_indices";

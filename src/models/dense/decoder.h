@@ -3,9 +3,8 @@
  *
  *     stages, normalised by extra_norms -> neck (FPN, or none) -> decode_head or bbox_head
  *
- * A family reads its backbone, then calls fv_decoder_read. When it writes steps, it passes its
- * stages to fv_decoder_emit.
- */
+ * A family reads its backbone, then calls fv_decoder_read. When it emits steps, it passes its
+ * stages to fv_decoder_emit. */
 #ifndef FOVEA_SRC_MODELS_DECODER_H
 #define FOVEA_SRC_MODELS_DECODER_H
 
@@ -15,61 +14,61 @@
 #include "models/fields.h"
 #include "models/tensor_reader.h"
 
-#define FV_DECODER_WIDTH 65536u /* channels at most */
+#define FV_DECODER_WIDTH 65536u /* most channels */
 
 typedef struct fv_conv_module fv_conv_module;
 
-/* A level, which one part outputs and the next reads: a row of `channels` for each cell of the
+/* A level, which one part outputs and the next part reads: a row of `channels` for each cell of the
  * grid. */
 typedef struct fv_level {
     fv_view rows;
     fv_grid grid;
     uint32_t channels;
-    const fv_conv_module *pending; /* of a neck's output: its last convolution, if that is not
-                                      written yet; else NULL */
-    uint32_t index;                /* of that output */
+    /* the last convolution of a neck's output if its steps were not emitted yet, else NULL */
+    const fv_conv_module *pending;
+    uint32_t index; /* index of that output */
 } fv_level;
 
 /* ---- convolution, normalisation, activation (conv_module.c) ---- */
 
 struct fv_conv_module {
     fv_layer l;      /* the convolution, with its batch normalisation folded in */
-    uint32_t size;   /* 1 or 3 */
+    uint32_t size;   /* side of the filter: 1 or 3 */
     fv_layer norm;   /* group normalisation of the convolution's output */
-    uint32_t groups; /* 0: there is none */
+    uint32_t groups; /* number of groups; 0 without group normalisation */
     uint32_t act;    /* FV_EPI_RELU or 0 */
 };
 
 typedef struct fv_decoder_reader fv_decoder_reader;
 
-/* Reads a module of `channels` inputs and `rows` outputs: tensors name + "conv.", and name + "bn."
- * or name + "gn." if one of these exists. */
+/* Reads a module with `channels` inputs and `rows` outputs: tensors name + "conv.", and name +
+ * "bn." or name + "gn." if one of these exists. */
 fovea_status fv_conv_module_read(fv_conv_module *c, fv_decoder_reader *r, const char *name,
                                  uint32_t rows, uint32_t channels, uint32_t size, uint32_t act);
 /* Reads only a convolution: tensors name + "weight" and name + "bias". */
 fovea_status fv_conv_plain_read(fv_conv_module *c, fv_tensor_reader *t, const char *name,
                                 uint32_t rows, uint32_t channels, uint32_t size);
-/* The grid after a convolution of 3 x 3 with that stride. */
+/* Returns the grid after a 3 x 3 convolution with that stride. */
 fv_grid fv_conv_module_grid(const fv_grid *from, uint32_t stride);
-/* Writes the module's steps; the result goes to rows of `out`. The stride is 1 or 2; of a 1 x 1
- * convolution, 1. */
+/* Emits the module's steps, whose result is written to rows of `out`. The stride is 1 or 2; for a 1
+ * x 1 convolution it must be 1. */
 void fv_conv_module_write(fv_builder *b, const char *label, const fv_conv_module *c,
                           const fv_level *in, uint32_t stride, fv_view out);
 fv_level fv_conv_module_emit(fv_builder *b, const char *label, const fv_conv_module *c,
                              const fv_level *in, uint32_t stride);
 
-/* Writes the steps after the convolution, for `sums` that were computed in another way. */
+/* Emits the steps after the convolution, for `sums` that were computed in another way. */
 fv_level fv_conv_module_finish(fv_builder *b, const char *label, const fv_conv_module *c,
                                const fv_level *sums);
 
 /* Visits weight and bias. The module must not have group normalisation, which has no gradient. */
 void fv_conv_module_weights(const fv_conv_module *c, fv_weight_visit *visit, void *ctx);
 
-/* Writes to `out` a level resized to another grid, plus `res` (unless its id is FV_NO_VALUE). rule:
- * FV_FLAG_NEAREST; or, for bilinear, FV_FLAG_ALIGN_CORNERS or 0. */
+/* Emits a level resized to another grid, plus `res` unless its id is FV_NO_VALUE, written to `out`.
+ * `rule` is FV_FLAG_NEAREST or, for bilinear interpolation, FV_FLAG_ALIGN_CORNERS or 0. */
 void fv_level_resize(fv_builder *b, const char *label, const fv_level *in, const fv_grid *to,
                      uint32_t rule, fv_view res, fv_view out);
-/* to = to + in, where `in` is resized to the grid of `to`. */
+/* Emits to = to + in, where `in` is resized to the grid of `to`. */
 void fv_level_add(fv_builder *b, const char *label, const fv_level *in, const fv_level *to,
                   uint32_t rule);
 
@@ -82,28 +81,29 @@ void fv_level_add(fv_builder *b, const char *label, const fv_level *in, const fv
 
 typedef struct fv_decoder fv_decoder;
 
-/* What is needed to read a neck or a head. */
+/* The data that is needed to read a neck or a head. */
 struct fv_decoder_reader {
     fv_tensor_reader t;
-    const fv_config *config; /* the whole */
+    const fv_config *config; /* the whole file */
     fv_decoder *d;
-    uint32_t levels, channels[FV_LEVELS]; /* levels that it may read, and their channels */
-    uint32_t norm_groups; /* groups of group normalisation, in the section that is read */
+    uint32_t levels, channels[FV_LEVELS]; /* levels that the part may read, and their channels */
+    uint32_t norm_groups; /* number of groups of group normalisation in the section being read */
 };
 
-/* decoder_config.c. Reads section `key` of `from`, called `name` in messages, which may have only
- * the fields of `list`. */
+/* decoder_config.c: reads section `key` of `from`, whose name in messages is `name`. The section
+ * may have only the fields in `list`. */
 fovea_status fv_decoder_section(fv_config *out, const fv_decoder_reader *r, const fv_config *from,
                                 const char *key, const char *name, const char *list);
-/* ENOTSUP for a "norm_cfg" that is not batch or group normalisation with an epsilon of 1e-5, and
- * for an "act_cfg" that is not ReLU (`plain`: that is not absent). `names` are the sections' names
- * in messages. The tensors show which normalisation there is. Sets r->norm_groups. */
+/* Returns FOVEA_ENOTSUP unless "norm_cfg" is batch or group normalisation with an epsilon of 1e-5,
+ * and "act_cfg" is ReLU or, if `plain`, absent. `names` are the sections' names in messages. The
+ * tensors determine which normalisation there is. Sets r->norm_groups. */
 fovea_status fv_decoder_check_convs(fv_decoder_reader *r, const fv_config *c,
                                     const char *const names[2], bool plain);
-/* Reads "in_channels" and "in_index" of a decode_head. `index`: the levels that the head reads. */
+/* Reads "in_channels" and "in_index" of a decode_head. Sets `index` to the levels that the head
+ * reads. */
 fovea_status fv_decoder_inputs(uint32_t *index, uint32_t *n, const fv_decoder_reader *r,
                                const fv_config *c);
-/* Read "num_classes" and "channels" of a head, which must exist. */
+/* These functions read "num_classes" and "channels" of a head, which must exist. */
 fovea_status fv_decoder_classes(uint32_t *classes, const fv_config *c);
 fovea_status fv_decoder_channels(uint32_t *channels, const fv_config *c);
 
@@ -111,48 +111,49 @@ fovea_status fv_decoder_channels(uint32_t *channels, const fv_config *c);
 
 typedef struct fv_feature_pyramid {
     uint32_t first, laterals, outs,
-        channels; /* first, laterals: reads levels [first, first + laterals) */
+        channels; /* first, laterals: reads levels first to first + laterals - 1 */
     enum fv_extra_levels {
-        FV_EXTRA_POOLED,     /* every second pixel */
-        FV_EXTRA_OF_INPUT,   /* convolutions of stride 2, the first of them on the last input */
-        FV_EXTRA_OF_LATERAL, /* .. on the last lateral */
-        FV_EXTRA_OF_OUTPUT,  /* .. on the last output */
+        FV_EXTRA_POOLED,     /* take every second pixel */
+        FV_EXTRA_OF_INPUT,   /* convolutions of stride 2, the first on the last input */
+        FV_EXTRA_OF_LATERAL, /* convolutions of stride 2, the first on the last lateral */
+        FV_EXTRA_OF_OUTPUT,  /* convolutions of stride 2, the first on the last output */
     } extra;
-    uint32_t rule; /* how the level above is resized to be added: fv_level_resize */
+    uint32_t rule; /* how the level above is resized before it is added; see fv_level_resize */
     fv_conv_module lateral[FV_LEVELS], conv[FV_LEVELS];
 } fv_feature_pyramid;
 
-/* Reads the neck, and replaces the reader's levels by the neck's outputs. */
+/* Reads the neck, and replaces the reader's levels with the neck's outputs. */
 fovea_status fv_feature_pyramid_read(fv_feature_pyramid *f, fv_decoder_reader *r,
                                      const fv_config *neck);
-/* Writes the neck's steps, except the last convolution of each output, which stays pending, and
- * replaces the levels by the outputs. */
+/* Emits the neck's steps, and replaces the levels with the outputs. The last convolution of each
+ * output stays pending. */
 void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_level level[FV_LEVELS]);
 void fv_feature_pyramid_weights(const fv_feature_pyramid *f, fv_weight_visit *visit, void *ctx);
-/* Writes the pending convolution of a level, if there is one. A head calls this right before it
- * reads a level, so that the convolution's output need not be stored whole (plan/band.h). */
+/* Emits the pending convolution of a level, if there is one. A head calls this function immediately
+ * before it reads a level, so that the convolution's output need not be stored as a whole
+ * (plan/band.h). */
 fv_level fv_feature_pyramid_level(fv_builder *b, const fv_level *level);
 
 /* ---- heads ---- */
 
 typedef struct fv_decoder_head {
-    const char *type;    /* as config.json has it */
+    const char *type;    /* type in config.json */
     const char *section; /* "decode_head" or "bbox_head" */
-    const char *last;    /* stem of its last layer */
+    const char *last;    /* stem of the last layer's tensors */
     fovea_status (*read)(fv_decoder_reader *r, const fv_config *head);
-    /* Writes the steps; must get each level that it reads by fv_feature_pyramid_level. */
+    /* Emits the steps. It must get each level that it reads from fv_feature_pyramid_level. */
     void (*emit)(const fv_decoder *d, fv_builder *b, const fv_level *level);
-    /* Visits every weight of the head; NULL: the head cannot be trained. */
+    /* Visits every weight of the head. NULL if the head cannot be trained. */
     void (*weights)(const fv_decoder *d, fv_weight_visit *visit, void *ctx);
 } fv_decoder_head;
 
 extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net;
 
-#define FV_DOUBLINGS 8 /* maximum number of doublings until a level has the size of the first */
+#define FV_DOUBLINGS 8 /* most doublings until a level has the size of the first */
 typedef struct fv_semantic_fpn {
     uint32_t levels, index[FV_LEVELS], channels;
-    uint32_t convs[FV_LEVELS]; /* of a level */
-    bool doubled[FV_LEVELS];   /* after each of them */
+    uint32_t convs[FV_LEVELS]; /* number of convolutions of each level */
+    bool doubled[FV_LEVELS];   /* whether the size is doubled after a level's convolutions */
     uint32_t rule;             /* fv_level_resize */
     fv_conv_module conv[FV_LEVELS][FV_DOUBLINGS], classify;
 } fv_semantic_fpn;
@@ -160,7 +161,7 @@ typedef struct fv_semantic_fpn {
 #define FV_POOLS 8
 typedef struct fv_uper_net {
     uint32_t levels, index[FV_LEVELS], channels;
-    uint32_t pools, pool[FV_POOLS]; /* areas along each side */
+    uint32_t pools, pool[FV_POOLS]; /* number of poolings; number of areas along each side */
     uint32_t rule;                  /* fv_level_resize */
     fv_conv_module pooled[FV_POOLS], bottleneck, lateral[FV_LEVELS], conv[FV_LEVELS], fuse,
         classify;
@@ -175,37 +176,39 @@ typedef struct fv_retina_net {
 /* ---- all of it (decoder.c) ---- */
 
 struct fv_decoder {
-    uint32_t stages, stage[FV_LEVELS]; /* stages of the backbone that are read: "out_indices" */
+    /* stages of the backbone that the decoder reads: "out_indices" */
+    uint32_t stages, stage[FV_LEVELS];
     const fv_decoder_head *head;
-    bool has_neck, group_norms; /* in neck or head */
+    bool has_neck, group_norms; /* group_norms: the neck or head has group normalisation */
     fv_feature_pyramid neck;
     union {
         fv_semantic_fpn semantic;
         fv_uper_net uper;
         fv_retina_net retina;
     };
-    fv_detection detection; /* levels 0: it finds no boxes */
+    fv_detection detection; /* levels is 0 if the head finds no boxes */
 };
 
-/* Reads m->decoder if config.json describes one; `widths`: channels of the backbone's n stages. */
+/* Reads m->decoder if config.json describes one. `widths` has the channels of the backbone's n
+ * stages. */
 fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_config *config,
                              const uint32_t *widths, uint32_t n);
 void fv_decoder_release(fovea_model *m);
-/* For training: visits every weight of neck and head. False, and nothing is visited, if the head
- * cannot be trained or there is group normalisation. */
+/* For training: visits every weight of neck and head. If the head cannot be trained or there is
+ * group normalisation, visits nothing and returns false. */
 bool fv_decoder_weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx);
-/* Adds Semantic FPN to a backbone without a head, if the model's additions ask for one; an existing
- * head gets the additions' number of classes (decoder_new.c). */
+/* decoder_new.c: adds Semantic FPN to a backbone without a head, if the model's additions request a
+ * head. An existing head gets the additions' number of classes. */
 fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_config *config,
                             const uint32_t *widths, uint32_t n);
 
-#define FV_DECODER_OUTPUTS (2 * FV_LEVELS) /* at most */
+#define FV_DECODER_OUTPUTS (2 * FV_LEVELS) /* largest number of outputs */
 /* Adds the names of the decoder's outputs, which become the model's main outputs. */
 fovea_status fv_decoder_list(fovea_model *m);
 
-/* Whether any output of the decoder is wanted. */
+/* Returns whether any output of the decoder is requested. */
 bool fv_decoder_wants(const fovea_model *m, const fv_builder *b);
-/* Writes the decoder's steps; `stage`: all stages of the backbone. */
+/* Emits the decoder's steps. `stage` has all stages of the backbone. */
 void fv_decoder_emit(const fovea_model *m, fv_builder *b, const fv_level *stage);
 
 #endif

@@ -1,4 +1,4 @@
-/* decoder_config.c: reads fields of config.json that necks and heads have in common. */
+/* decoder_config.c: reads fields of config.json that all necks and heads have. */
 #include <math.h>
 
 #include "base/num.h"
@@ -14,7 +14,7 @@ fovea_status fv_decoder_section(fv_config *out, const fv_decoder_reader *r, cons
     return out->object ? fv_fields_check_section(out, r->config, list) : FOVEA_OK;
 }
 
-/* Reads the number of groups from "norm_cfg", else from "fovea", for checkpoints without a
+/* Reads the number of groups from "norm_cfg", or else from "fovea", for checkpoints without a
  * configuration. */
 static fovea_status read_norm_groups(fv_decoder_reader *r, const fv_config *norm)
 {
@@ -50,7 +50,8 @@ fovea_status fv_decoder_check_convs(fv_decoder_reader *r, const fv_config *c,
     }
     FV_TRY(read_norm_groups(r, &norm));
     FV_TRY(fv_decoder_section(&act, r, c, "act_cfg", names[1], acts));
-    /* Without the field, a neck has no activation and a head has ReLU; null means no activation. */
+    /* If the field is absent, a neck has no activation and a head has ReLU. null means no
+     * activation. */
     if (plain ? act.object != NULL : json_is_null(json_object_get(c->object, "act_cfg")))
         return fv_fail(FOVEA_ENOTSUP, "%s: \"%s\" must be %s", c->file, names[1],
                        plain ? "absent or null" : "ReLU");

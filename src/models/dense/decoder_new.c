@@ -1,11 +1,11 @@
-/* decoder_new.c: adds a neck and a head to a pyramid without them, for training: FPN, and Semantic
- * FPN's head. They have no normalisations, whose statistics would be poor in small batches. */
+/* decoder_new.c: adds a neck and a head for training to a pyramid without them: FPN, and Semantic
+ * FPN's head. They have no normalisations, because statistics of small batches are inaccurate. */
 #include <jansson.h>
 #include <stdio.h>
 
 #include "models/dense/decoder.h"
 
-#define CHANNELS 128 /* channels of the neck and of the head */
+#define CHANNELS 128 /* channels of the neck and the head */
 
 static fovea_status put(fv_tensor_reader *t, const char *name, uint64_t channels, uint64_t size,
                         bool bent)
@@ -81,7 +81,7 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
                             const uint32_t *widths, uint32_t n)
 {
     fv_tensor_reader t = {.m = m, .source = source, .config = config->file};
-    json_t *own = m->config; /* the same as config->object, unless the model is a part of another */
+    json_t *own = m->config; /* equals config->object, unless the model is a part of another */
     if (m->segmentation_source || own != config->object)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: a neck and a head can be added only to a pyramid with a checkpoint of "

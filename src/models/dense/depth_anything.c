@@ -1,8 +1,7 @@
 /* depth_anything.c: Depth Anything V1 and V2, relative and metric, as transformers saves them.
  *
  *     y = up(conv3x3 fused)                                to the pixels of all patches
- *     depth = max_depth act(conv1x1 relu(conv3x3 y))       act: relu, of metric models the sigmoid
- */
+ *     depth = max_depth act(conv1x1 relu(conv3x3 y))       act: relu; sigmoid in metric models */
 #include "models/dense/depth_anything.h"
 
 #include <stdio.h>
@@ -24,7 +23,7 @@ static const char fields[] =
 
 /* ---- reading ---- */
 
-/* EFORMAT if `key` is present and is not n. */
+/* Returns FOVEA_EFORMAT if `key` is present and is not n. */
 static fovea_status agree(const fv_config *c, const char *key, uint32_t n, const char *of)
 {
     uint32_t told = n;
@@ -34,7 +33,7 @@ static fovea_status agree(const fv_config *c, const char *key, uint32_t n, const
                : fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but %s %u", c->file, key, told, of, n);
 }
 
-/* Reads the activation and the scale of the last product, which depend on the kind of depth. */
+/* Reads the activation and scale of the last product, which depend on the kind of depth. */
 static fovea_status read_kind(fv_depth_anything *d, fv_tensor_reader *t, const fv_config *c)
 {
     const char *kind = "relative";
@@ -45,7 +44,8 @@ static fovea_status read_kind(fv_depth_anything *d, fv_tensor_reader *t, const f
     if (strcmp(kind, "relative") != 0 && strcmp(kind, "metric") != 0)
         return fv_config_fail(c, "depth_estimation_type", "\"relative\" or \"metric\"");
     d->act = *kind == 'm' ? FV_EPI_SIGMOID : FV_EPI_RELU;
-    if (most == 0 || most == 1) /* in transformers' class, 0 is the same as absent */
+    /* in transformers' class, 0 has the same meaning as an absent value */
+    if (most == 0 || most == 1)
         return FOVEA_OK;
     FV_TRY(fv_model_floats(&data, &scale, t->m, 1, 1));
     *data = most;

@@ -1,5 +1,5 @@
-/* depth_anything.h: Depth Anything: DINOv2, DPT's neck, and a head that gives each pixel a depth.
- */
+/* depth_anything.h: Depth Anything: DINOv2, DPT's neck, and a head that computes a depth per
+ * pixel. */
 #ifndef FOVEA_SRC_MODELS_DEPTH_ANYTHING_H
 #define FOVEA_SRC_MODELS_DEPTH_ANYTHING_H
 
@@ -10,11 +10,11 @@ typedef struct fv_depth_anything {
     fv_backbone backbone;
     fv_dpt neck;
     fv_layer conv1, conv2, conv3;
-    uint32_t act;    /* of the depth: FV_EPI_* */
-    fv_weight scale; /* of the depth; absent: 1 */
+    uint32_t act;    /* activation of the depth: FV_EPI_* */
+    fv_weight scale; /* scale of the depth; absent for 1 */
 } fv_depth_anything;
 
-/* depth_anything_synthetic.c: random checkpoints of the published sizes. */
+/* depth_anything_synthetic.c: makes random checkpoints of the published sizes. */
 const char *fv_depth_anything_synthetic(size_t index);
 fovea_status fv_depth_anything_make_synthetic(struct json_t **config, struct fv_source *source,
                                               const char *name);

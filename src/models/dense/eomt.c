@@ -1,15 +1,14 @@
-/* eomt.c: the steps of EoMT.
+/* eomt.c: emits the steps of EoMT.
  *
  *     x = embed(patches) + positions, and the blocks of a ViT
  *     x = [queries, x]                                          before the last `joined` blocks
  *     y = LN x
  *     classes = linear y_q;  masks = mlp(y_q) . upscale(y_p)    of each query, for each pixel
- *     upscale = LN dwconv3x3 gelu deconv2x2                     some times
+ *     upscale = LN dwconv3x3 gelu deconv2x2                     repeated
  *
- * During training, each query attends to the queries, to the other prefix tokens, and only to those
- * patches that are inside its mask, as computed before the block. At the end of training, all
- * tokens attend to all.
- */
+ * During training, each query attends to the queries, to the other prefix tokens, and only to
+ * patches inside its mask. That mask is computed before the block. At the end of training, all
+ * tokens attend to all tokens. */
 #include "models/dense/eomt.h"
 
 #include "models/layer.h"
@@ -23,7 +22,7 @@ typedef struct context {
     const fv_eomt *e;
 } context;
 
-/* Puts the queries before the other tokens, also in the builder's grid. */
+/* Puts the queries before the other tokens, and updates the builder's grid. */
 static void join(context *c)
 {
     fv_vit_stream *s = &c->s;
@@ -41,11 +40,11 @@ static void join(context *c)
     s->x = x;
     s->tokens = all;
     b->options->grid.prefix += queries;
-    b->cos = b->sin = none; /* the old ones lack the queries */
+    b->cos = b->sin = none; /* the old tables lack the queries */
 }
 
-/* Tokens [from, from + rows), normalised. They are taken from the residual stream and normalised
- * alone, so that the other normalised tokens need not be stored. */
+/* Returns tokens [from, from + rows), normalised. Only these tokens are normalised, from the
+ * residual stream, so that the other normalised tokens need not be stored. */
 static fv_view normed(const fv_vit_stream *s, const char *label, uint32_t from, uint32_t rows)
 {
     const fv_view some = fv_emit_rows(s->b, rows, s->v->width);
@@ -58,7 +57,8 @@ static fv_view queries(const context *c)
     return normed(&c->s, "queries", 0, c->e->query.rows);
 }
 
-/* The features of each pixel of *grid; masks are their products with the queries. */
+/* Emits the features of each pixel of *grid, and returns them. Masks are the products of the
+ * features with the queries. */
 static fv_view pixels(const context *c, fv_grid *grid)
 {
     const fv_vit_stream *s = &c->s;
@@ -106,7 +106,7 @@ static fv_view mask_head(const context *c, fv_view x)
     return x;
 }
 
-/* Computes the masks of all queries on the grid of patches, for the next block. */
+/* Emits the masks of all queries on the grid of patches, for the next block. */
 static void make_masks(context *c)
 {
     fv_vit_stream *s = &c->s;
@@ -115,7 +115,7 @@ static void make_masks(context *c)
     const uint32_t n = c->e->query.rows, width = s->v->width;
     const uint32_t patches = b->options->grid.width * b->options->grid.height;
     fv_view x = pixels(c, &fine);
-    if (c->e->upscales) { /* resizes the features, not the masks, of which there are more */
+    if (c->e->upscales) { /* resizes the features, because there are more masks than features */
         const fv_upsample coarse = {.in = x,
                                     .res = FV_NO_VIEW,
                                     .out = fv_emit_rows(b, patches, width),
@@ -130,7 +130,7 @@ static void make_masks(context *c)
     fv_emit_matmul(b, "masks", mask_head(c, queries(c)), x, patches, width, s->masks, n);
 }
 
-/* The outputs. */
+/* Emits the outputs. */
 static void predict(const context *c)
 {
     const fv_vit_stream *s = &c->s;
@@ -153,7 +153,8 @@ static void predict(const context *c)
     if (!masked)
         return;
     fv_grid grid;
-    const fv_view operands = mask_head(c, q); /* first, so that pixels stream into the product */
+    /* computed first, so that pixels stream into the product */
+    const fv_view operands = mask_head(c, q);
     const fv_view x = pixels(c, &grid);
     const uint32_t rows = fv_grid_tokens(&grid);
     fv_emit_matmul(
@@ -165,7 +166,7 @@ static void predict(const context *c)
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_eomt *e = m->roles;
-    const fv_grid seen = b->options->grid; /* plans report the picture's tokens only */
+    const fv_grid seen = b->options->grid; /* plans report only the picture's tokens */
     context c = {.s = {.b = b,
                        .v = &e->vit,
                        .tokens = fv_grid_tokens(&b->options->grid),

@@ -19,7 +19,7 @@ static const char fields[] =
     .q = "attention.q_proj.", .k = "attention.k_proj.", .v = "attention.v_proj.",                  \
     .ls1 = "layer_scale1.lambda1", .ls2 = "layer_scale2.lambda1"
 
-/* The encoder's kind, and the names of its tensors. */
+/* The kind of the encoder, and the names of its tensors. */
 static const struct form {
     const char *type;
     enum fv_vit_kind kind;
@@ -68,8 +68,8 @@ static fovea_status read_encoder(fv_vit_reader *r)
     return fv_reader_norm(&v->post, &r->t, r->prefix, r->n->post, v->width);
 }
 
-/* Reads the number of queries, the block before which they join, and in which blocks they attend
- * inside masks. */
+/* Reads the number of queries, the block before which they join, and the blocks in which they
+ * attend inside masks. */
 static fovea_status read_queries(fv_vit_reader *r, fv_eomt *e)
 {
     const fv_tensor *t = fv_reader_find(&r->t, r->prefix, "query.", "weight");
@@ -94,7 +94,8 @@ static fovea_status read_queries(fv_vit_reader *r, fv_eomt *e)
                            "random, attends inside masks; only 0 (after training) and 1 "
                            "are supported",
                            r->t.source->name, t->name, (double)share);
-        /* A block with 0 makes no masks, but keeps those of an earlier block, if there are any. */
+        /* A block with 0 computes no masks, but uses those of an earlier block, if there are
+         * any. */
         e->masked[i] = share == 1;
     }
     return FOVEA_OK;
@@ -180,10 +181,11 @@ fovea_status fv_eomt_read(fovea_model *m, const fv_source *source, const fv_conf
     FV_TRY(read_encoder(&r));
     FV_TRY(read_queries(&r, e));
     FV_TRY(read_heads(&r, e));
-    fv_reader_ignore(&r.t, r.prefix, "criterion"); /* of the training */
+    fv_reader_ignore(&r.t, r.prefix, "criterion"); /* used only in training */
     fv_reader_ignore(&r.t, r.prefix, "layers");    /* blocks from num_hidden_layers on */
     FV_TRY(fv_reader_all_used(&r.t, r.prefix));
-    return fill_info(&r, e->classes.w.rows - 1, e->query.rows); /* the last one: nothing */
+    /* the last one: the class "nothing" */
+    return fill_info(&r, e->classes.w.rows - 1, e->query.rows);
 }
 
 void fv_eomt_release(fovea_model *m)

@@ -3,15 +3,14 @@
  *     lateral_i = 1x1 convolution of input i;  lateral_i += lateral_{i+1}, resized
  *     output_i  = 3x3 convolution of lateral_i
  *
- * and further outputs, each of half the size of the one before.
- */
+ * Additional outputs follow, each half the size of the previous one. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "models/dense/decoder.h"
 
-/* "no_norm_on_lateral" is not read: the tensors show it. */
+/* "no_norm_on_lateral" is not read, because the tensors determine it. */
 static const char fields[] =
     "act_cfg add_extra_convs conv_cfg={} end_level in_channels init_cfg no_norm_on_lateral "
     "norm_cfg num_outs out_channels relu_before_extra_convs=false start_level type=FPN "
@@ -56,7 +55,7 @@ static fovea_status read_extra(fv_feature_pyramid *f, const fv_decoder_reader *r
                        (added && strcmp(r->d->head->section, "bbox_head") != 0)))
         return fv_config_fail(c, key, "false, \"on_input\", \"on_lateral\" or \"on_output\"");
     if (added)
-        f->extra = FV_EXTRA_OF_INPUT; /* mmdetection's; mmsegmentation has had both */
+        f->extra = FV_EXTRA_OF_INPUT; /* mmdetection's meaning; versions of mmsegmentation differ */
     return FOVEA_OK;
 }
 
@@ -133,7 +132,7 @@ void fv_feature_pyramid_weights(const fv_feature_pyramid *f, fv_weight_visit *vi
 
 /* ---- computing ---- */
 
-/* A level with every second pixel of every second line. */
+/* Returns a level with every second pixel of every second line. */
 static fv_level halve(fv_builder *b, const fv_level *in)
 {
     fv_level out = {.grid = fv_conv_module_grid(&in->grid, 2), .channels = in->channels};
@@ -184,7 +183,7 @@ void fv_feature_pyramid_emit(const fv_feature_pyramid *f, fv_builder *b, fv_leve
         level[i].pending = &f->conv[i];
         level[i].index = i;
     }
-    if (f->outs > n) /* further outputs read the last one */
+    if (f->outs > n) /* additional outputs read the last output */
         level[n - 1] = fv_feature_pyramid_level(b, &level[n - 1]);
     const fv_level last = level[n - 1];
     const fv_level *source = f->extra == FV_EXTRA_OF_INPUT     ? &input

@@ -1,8 +1,7 @@
 /* retina_net.c: RetinaHead of mmdetection: the same convolutions on every level, and the settings
  * by which boxes are decoded from their outputs.
  *
- *     cls.i = 3x3 convolution of stacked 3x3 convolutions of level i; box.i likewise
- */
+ *     cls.i = 3x3 convolution of stacked 3x3 convolutions of level i; box.i likewise */
 #include <math.h>
 #include <stdio.h>
 
@@ -24,21 +23,21 @@ static const char coder_fields[] =
 
 static const char test_fields[] = "iou_threshold max_per_img min_bbox_size nms nms_pre score_thr";
 
-/* "split_thr" concerns only mmdetection's implementation. */
+/* "split_thr" affects only mmdetection's implementation. */
 static const char nms_fields[] = "class_agnostic=false iou_threshold split_thr type=nms";
 
 /* ---- anchors ---- */
 
 #define SCALES 16
 #define RATIOS 16
-#define MOST 16384 /* maximum number of boxes that are considered, or kept */
+#define MOST 16384 /* most boxes that are considered, or kept */
 
 struct shapes {
     uint32_t ratios, scales;
     float ratio[RATIOS], scale[SCALES];
 };
 
-/* Reads "scales"; else computes the scales of an octave from "octave_base_scale" and
+/* Reads "scales". If it is absent, computes the scales of an octave from "octave_base_scale" and
  * "scales_per_octave". */
 static fovea_status read_scales(struct shapes *s, const fv_config *c)
 {
@@ -84,7 +83,7 @@ static fovea_status read_strides(fv_detection *d, const fv_config *c)
     return FOVEA_OK;
 }
 
-/* Computes the anchors of a cell, in float32 as mmdetection does: for each ratio, all scales. */
+/* Computes the anchors of a cell in float32, as mmdetection does: for each ratio, all scales. */
 static void make_anchors(fv_detection *d, const struct shapes *s)
 {
     d->anchors = s->ratios * s->scales;
@@ -159,7 +158,7 @@ static fovea_status read_test(fv_detection *d, const fv_decoder_reader *r, const
     return nms.object ? fv_config_float(&d->iou_threshold, &nms, "iou_threshold", 0, 1) : FOVEA_OK;
 }
 
-/* Only a sigmoid per class is supported: softmax would have an additional output. */
+/* Checks that the loss uses a sigmoid per class; softmax would have an additional output. */
 static fovea_status check_loss(const fv_config *head)
 {
     fv_config loss;
@@ -219,7 +218,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
 
 /* ---- computing ---- */
 
-/* Writes output "box.<i>" or "cls.<i>" of a level. */
+/* Emits output "box.<i>" or "cls.<i>" of a level. */
 static void tower(const fv_retina_net *n, fv_builder *b, fovea_output_kind kind, uint32_t i,
                   const fv_level *level, const fv_conv_module *stacked, const fv_conv_module *last)
 {

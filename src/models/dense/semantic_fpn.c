@@ -9,7 +9,7 @@
 
 static const char fields[] = FV_DECODE_HEAD_FIELDS " feature_strides type=FPNHead";
 
-/* Reads the strides: a level whose stride is 2^k times that of the first is doubled k times. */
+/* Reads the strides. A level whose stride is 2^k times that of the first is doubled k times. */
 static fovea_status read_strides(fv_semantic_fpn *s, const fv_config *c)
 {
     static const char key[] = "feature_strides";
@@ -51,8 +51,8 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
                               1);
 }
 
-/* Brings level i of the head to the size of the first, except for the last resize, which also adds
- * to the sum. */
+/* Scales level i of the head to the size of the first. The last resize is left to the caller,
+ * because it also adds to the sum. */
 static fv_level scale(const fv_semantic_fpn *s, fv_builder *b, uint32_t i, const fv_level *in,
                       const fv_grid *to)
 {

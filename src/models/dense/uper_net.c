@@ -10,7 +10,7 @@
 
 static const char fields[] = FV_DECODE_HEAD_FIELDS " pool_scales type=UPerHead";
 
-#define AREAS 64 /* along a side at most */
+#define AREAS 64 /* most areas along a side */
 
 /* ---- reading ---- */
 
@@ -35,7 +35,7 @@ static fovea_status read_config(fv_uper_net *u, fv_decoder_reader *r, const fv_c
     return fv_config_u32s(u->pool, u->pools, head, "pool_scales", 1, AREAS);
 }
 
-/* Reads a module of the head of that name; its outputs are the head's channels. */
+/* Reads the module `name` of the head. It has as many outputs as the head has channels. */
 static fovea_status read_module(fv_conv_module *out, fv_decoder_reader *r, const char *name,
                                 uint32_t channels, uint32_t size)
 {
@@ -68,7 +68,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
 
 /* ---- computing ---- */
 
-/* The last level and its means over areas, concatenated. */
+/* Returns the last level and its means over areas, concatenated. */
 static fv_level pool(const fv_uper_net *u, fv_builder *b, const fv_level *in)
 {
     const uint32_t n = fv_grid_tokens(&in->grid), c = u->channels;
@@ -91,7 +91,7 @@ static fv_level pool(const fv_uper_net *u, fv_builder *b, const fv_level *in)
     return all;
 }
 
-/* The part of the last convolution's weights that multiplies the channels of level i. */
+/* Returns the part of the last convolution's weights that multiplies the channels of level i. */
 static fv_weight fuse_weight(const fv_uper_net *u, uint32_t i)
 {
     const fv_weight *all = &u->fuse.l.w;
@@ -103,8 +103,8 @@ static fv_weight fuse_weight(const fv_uper_net *u, uint32_t i)
     return w;
 }
 
-/* Resizes the levels to the size of the first and convolves them. Their concatenation would be by
- * far the largest value in memory, so each level's part is added to the sum instead. */
+/* Resizes the levels to the size of the first and convolves them. Each level's part is added to the
+ * sum, because a concatenation of the levels would be by far the largest value in memory. */
 static fv_level fuse(const fv_uper_net *u, fv_builder *b, const fv_level *lateral)
 {
     const uint32_t n = u->levels, tokens = fv_grid_tokens(&lateral[0].grid);

@@ -1,8 +1,7 @@
 /* vitpose.c: ViTPose as transformers saves it, with either head.
  *
- *     simple     maps = conv3x3 up(relu(x))                              up: bilinear
- *     classic    maps = conv1x1 relu(deconv relu(deconv x))              a BatchNorm in each deconv
- */
+ *     simple     maps = conv3x3 up(relu(x))                        up: bilinear
+ *     classic    maps = conv1x1 relu(deconv relu(deconv x))        each deconv has a BatchNorm */
 #include "models/dense/vitpose.h"
 
 #include <stdio.h>
@@ -25,7 +24,7 @@ static const char backbone_fields[] = "num_experts part_features";
 
 /* ---- reading ---- */
 
-/* Refuses ViTPose+, which has an expert for each data set. */
+/* Refuses ViTPose+, which has one expert per data set. */
 static fovea_status check_experts(const fv_config *config)
 {
     fv_config backbone;
@@ -100,7 +99,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     FV_TRY(fv_mem_alloc(&m->roles, sizeof *p, FV_MEM_MODEL, "roles"));
     p = m->roles;
     FV_TRY(fv_backbone_read(&p->backbone, &t, config, "vitpose_backbone", backbone_fields));
-    p->backbone.tap[0] = p->backbone.tap[p->backbone.taps - 1]; /* the head reads the last */
+    p->backbone.tap[0] = p->backbone.tap[p->backbone.taps - 1]; /* the head reads the last tap */
     p->backbone.taps = 1;
     FV_TRY(read_head(p, &t, config));
     m->info.keypoints = p->maps.w.rows;

@@ -1,14 +1,13 @@
-/* rf_detr.c: writes the steps of RF-DETR's backbone and projector.
+/* rf_detr.c: emits the steps of RF-DETR's backbone and projector.
  *
- * The grid is cut into windows x windows parts, each with class and register tokens of its own. In
- * all blocks tokens are ordered part by part: attention inside a part is then attention in windows
+ * The grid is divided into windows x windows parts, each with its own class and register tokens. In
+ * all blocks, tokens are ordered part by part. Attention inside a part is then attention in windows
  * of consecutive rows, and attention over all parts does not depend on the order. So tokens are
  * reordered only once at the beginning, and at every tap.
  *
  *     x = embed(patches) + positions, by parts
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)       per block
- *     y = LN c2f([norm of taps])
- */
+ *     y = LN c2f([norm of taps]) */
 #include "models/detr/rf_detr.h"
 
 #include <math.h>
@@ -18,20 +17,20 @@
 #include "models/layer.h"
 #include "ops/mech_traits.h"
 
-#define PLACES_MOST (1u << 24) /* TOPK's rows are floats */
+#define PLACES_MOST (1u << 24) /* TOPK stores rows as floats */
 
 typedef struct context {
     fv_builder *b;
     const fv_rf_detr *d;
-    uint32_t part, rows; /* number of tokens in a part, and in all parts */
+    uint32_t part, rows; /* number of tokens in a part; number of tokens in all parts */
     fv_view x;           /* the residual stream */
     fv_view taps;        /* the projector's input, in the order of the grid */
 } context;
 
 /* ---- the order of tokens ---- */
 
-/* The number, in the order of the grid, of patch `i` of part p. transformers swaps width and height
- * here: in grids that are not square, parts are not rectangular windows. */
+/* Returns the index, in the order of the grid, of patch `i` of part p. transformers swaps width and
+ * height here, so that parts of non-square grids are not rectangular windows. */
 static uint32_t patch_of(const context *c, uint32_t p, uint32_t i)
 {
     const uint32_t n = c->d->windows, width = c->b->options->grid.width / n,
@@ -39,7 +38,7 @@ static uint32_t patch_of(const context *c, uint32_t p, uint32_t i)
     return ((p / n * width + i / height) * n + p % n) * height + i % height;
 }
 
-/* The row of the patch at (x, y), in the order by parts. */
+/* Returns the row of the patch at (x, y), in the order by parts. */
 static uint32_t row_of(const context *c, uint32_t x, uint32_t y)
 {
     const uint32_t n = c->d->windows, width = c->b->options->grid.width / n,
@@ -63,7 +62,7 @@ static void into_parts(context *c)
     c->x = out;
 }
 
-/* Writes tap i of the stream, in the order of the grid, to its own columns of the taps. */
+/* Emits tap i of the stream, in the order of the grid, written to its own columns of the taps. */
 static void tap(context *c, uint32_t i, const uint32_t *table)
 {
     fv_builder *b = c->b;
@@ -127,7 +126,7 @@ static fv_view attend_all(const context *c, const fv_vit_block *w, const fv_atte
     return out;
 }
 
-/* x = x + scale (l in), in place. */
+/* Emits x = x + scale (l in), in place. */
 static void add(const context *c, const char *label, const fv_layer *l, const fv_weight *scale,
                 fv_view in)
 {
@@ -166,7 +165,8 @@ static void block(const context *c, uint32_t i)
 
 /* ---- the projector ---- */
 
-/* Writes act(norm(convolution of `in`)) to `out`; both have a row for each patch of the grid. */
+/* Emits act(norm(convolution of `in`)), written to `out`. Both have a row for each patch of the
+ * grid. */
 static void convolve(const context *c, const char *label, const fv_rf_detr_conv *k, uint32_t size,
                      fv_view in, fv_view out)
 {
@@ -195,7 +195,7 @@ static void convolve(const context *c, const char *label, const fv_rf_detr_conv 
     fv_emit_act(b, "activation", c->d->act, normed, out, n, width);
 }
 
-/* Writes the projector; returns the rows that the decoder reads. */
+/* Emits the projector, and returns the rows that the decoder reads. */
 static fv_view project(const context *c)
 {
     fv_builder *b = c->b;
@@ -279,8 +279,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
-/* Checks that the windows divide the grid, and that it has at least as many cells as queries are
- * chosen. */
+/* Checks that the windows divide the grid, and that the grid has at least as many cells as there
+ * are queries. */
 static fovea_status check_grid(const fovea_model *m, fv_emit_options *o)
 {
     const fv_rf_detr *d = m->roles;

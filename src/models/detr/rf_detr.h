@@ -1,6 +1,6 @@
 /* rf_detr.h: RF-DETR: a DINOv2 in which most blocks attend in windows, a projector of the outputs
- * of some blocks (taps), and a decoder with deformable attention, whose queries begin at the cells
- * with the best scores. */
+ * of some blocks (taps), and a decoder with deformable attention. The decoder's queries begin at
+ * the cells with the best scores. */
 #ifndef FOVEA_SRC_MODELS_RF_DETR_H
 #define FOVEA_SRC_MODELS_RF_DETR_H
 
@@ -17,7 +17,7 @@ typedef struct fv_rf_detr_conv {
 
 typedef struct fv_rf_detr_layer {
     fv_layer qk, v, self_out; /* qk: applied to rows with positions; Q rows, then K rows */
-    fv_layer sampling;        /* rows for the offsets, then rows for the attention weights */
+    fv_layer sampling;        /* offset rows, then attention weight rows */
     fv_layer values, cross_out;
     fv_layer fc1, fc2;
     fv_layer norm[3]; /* after self-attention, cross-attention and the MLP */
@@ -25,19 +25,19 @@ typedef struct fv_rf_detr_layer {
 
 typedef struct fv_rf_detr { /* More than 25 fields: the weights and sizes of a model */
     fv_vit vit;             /* the backbone */
-    uint32_t windows;       /* of the grid, per side */
-    uint8_t *global;        /* global[i]: 1 if block i attends over all windows */
+    uint32_t windows;       /* windows per side of the grid */
+    uint8_t *global;        /* global[i] is 1 if block i attends over all windows */
     bool tap_norm;
-    uint32_t tap[FV_RF_DETR_TAPS], taps; /* numbers of blocks, ascending */
+    uint32_t tap[FV_RF_DETR_TAPS], taps; /* taps: numbers of the blocks, ascending */
     /* The projector (C2f): a 1x1 convolution to two halves; pairs of 3x3 convolutions in sequence;
      * a 1x1 convolution of the halves and the outputs of all pairs. */
-    uint32_t width, half; /* channels of its output, and of a pair's output */
+    uint32_t width, half; /* channels of its output; channels of a pair's output */
     uint32_t act;         /* FV_EPI_* */
-    float eps;            /* of all its norms except the last */
+    float eps;            /* epsilon of all norms of the projector except the last */
     fv_rf_detr_conv first, last;
     fv_rf_detr_conv (*pair)[2];
     uint32_t pairs;
-    fv_layer projected; /* the last norm */
+    fv_layer projected; /* the last norm of the projector */
     /* Layers that score the projector's rows and propose boxes, before the best are chosen. */
     fv_layer proposal, proposal_norm, proposal_class, proposal_box[3];
     /* The decoder. */
@@ -51,16 +51,16 @@ typedef struct fv_rf_detr { /* More than 25 fields: the weights and sizes of a m
 } fv_rf_detr;
 
 #define FV_RF_DETR_NORM_EPS 1e-5f      /* epsilon of the norms of the decoder and of proposals */
-#define FV_RF_DETR_PROJECTED_EPS 1e-6f /* of the projector's last */
+#define FV_RF_DETR_PROJECTED_EPS 1e-6f /* epsilon of the projector's last norm */
 
 /* rf_detr_read.c */
 fovea_status fv_rf_detr_read(fovea_model *m, const struct fv_source *source,
                              const struct fv_config *config);
 
-/* rf_detr_decoder.c: writes the steps from the projector's rows, `memory`, to the outputs. */
+/* rf_detr_decoder.c: emits the steps from the projector's rows, `memory`, to the outputs. */
 void fv_rf_detr_decode(const fv_rf_detr *d, struct fv_builder *b, struct fv_view memory);
 
-/* rf_detr_synthetic.c: random checkpoints of the published sizes. */
+/* rf_detr_synthetic.c: makes random checkpoints of the published sizes. */
 const char *fv_rf_detr_synthetic(size_t index);
 fovea_status fv_rf_detr_make_synthetic(struct json_t **config, struct fv_source *source,
                                        const char *name);

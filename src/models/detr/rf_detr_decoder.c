@@ -1,11 +1,10 @@
-/* rf_detr_decoder.c: writes the steps from the projected grid to boxes and their classes.
+/* rf_detr_decoder.c: emits the steps from the projected grid to boxes and their classes.
  *
- *     m = norm(enc memory);   best = the places whose largest class score is highest
- *     reference = (place of best, moved by box(m_best)), moved by what was learned of each query
- *     t = what was learned of each query;   p = positions of the reference
+ *     m = norm(enc memory);   best = the cells with the highest largest class score
+ *     reference = (box of best, moved by box(m_best)), moved by the learned box of each query
+ *     t = the learned row of each query;   p = position embedding of the reference
  *     t = norm(t + attention(t + p, t + p, t));  t = norm(t + samples(t + p));  t = norm(t + mlp t)
- *     logits = classes(norm t);   boxes = reference, moved by box(norm t)
- */
+ *     logits = classes(norm t);   boxes = reference, moved by box(norm t) */
 #include <math.h>
 #include <stdio.h>
 
@@ -17,25 +16,25 @@ typedef struct context {
     fv_builder *b;
     const fv_rf_detr *d;
     fv_view memory;              /* rows of the grid */
-    fv_view reference, position; /* boxes of the queries, and position embeddings of these */
+    fv_view reference, position; /* boxes of the queries; position embeddings of these boxes */
     fv_view x;                   /* the queries */
 } context;
 
 /* ---- places ---- */
 
-/* A proposal counts as inside the picture if its centre, as fractions of the picture's size, is
- * between these. */
+/* A proposal counts as inside the picture if both coordinates of its centre, as fractions of the
+ * picture's size, are in this range. */
 #define INSIDE_LEAST 0.01f
 #define INSIDE_MOST 0.99f
-#define PROPOSAL 0.05f /* width and height */
+#define PROPOSAL 0.05f /* width and height of a proposal */
 
 static bool inside(float x)
 {
     return x > INSIDE_LEAST && x < INSIDE_MOST;
 }
 
-/* Makes a box at every cell of the grid, and lists the rows of those inside. *rows NULL: all are
- * inside. */
+/* Makes a box at every cell of the grid, and lists the rows of the boxes inside the picture. Sets
+ * *rows to NULL if all are inside. */
 static fv_weight proposals(fv_builder *b, uint32_t **rows, uint32_t *count)
 {
     const uint32_t width = b->options->grid.width, height = b->options->grid.height;
@@ -54,7 +53,7 @@ static fv_weight proposals(fv_builder *b, uint32_t **rows, uint32_t *count)
     return w;
 }
 
-/* The change of boxes: three products, the first two with ReLU. */
+/* Emits the change of boxes: three products, the first two with ReLU. */
 static fv_view box_delta(const context *c, const fv_layer box[3], fv_view x)
 {
     const uint32_t n = c->d->queries;
@@ -63,7 +62,7 @@ static fv_view box_delta(const context *c, const fv_layer box[3], fv_view x)
     return fv_layer_product(c->b, "box 2", &box[2], x, 0, n);
 }
 
-/* Rows [0, queries) of a weight as rows of activations. */
+/* Returns rows [0, queries) of a weight as rows of activations. */
 static fv_view learned(const context *c, const char *label, const fv_weight *w)
 {
     const fv_pick p = {.w = w,
@@ -75,7 +74,7 @@ static fv_view learned(const context *c, const char *label, const fv_weight *w)
     return fv_emit_pick(c->b, label, &p);
 }
 
-/* The boxes at the cells with the best scores, refined. */
+/* Emits the boxes at the cells with the best scores, refined, and returns them. */
 static fv_view choose(const context *c)
 {
     fv_builder *b = c->b;
@@ -101,7 +100,7 @@ static fv_view choose(const context *c)
 
 /* ---- queries ---- */
 
-/* Sines and cosines of the boxes' numbers, in pairs, at frequencies from 1 down to nearly 1 /
+/* Emits sines and cosines of the boxes' numbers, in pairs, at frequencies from 1 down to nearly 1 /
  * 10000. */
 static fv_view sines(const context *c)
 {
@@ -132,7 +131,7 @@ static fv_view placed(const context *c, const char *label)
     return out;
 }
 
-/* norm(x + l of `in`) */
+/* Emits x = norm(x + l of `in`). */
 static void join(context *c, const char *label, const fv_layer *l, fv_view in, const char *after,
                  const fv_layer *norm)
 {

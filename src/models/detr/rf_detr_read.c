@@ -1,9 +1,8 @@
 /* rf_detr_read.c: reads the roles of RF-DETR from a checkpoint with its authors' names, which
  * transformers uses too.
  *
- * The backbone is read as DINOv2 is. Training has several groups of queries, of which only the
- * first is read.
- */
+ * The backbone is read in the same way as DINOv2. A trained checkpoint has several groups of
+ * queries, of which only the first is read. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 #define PROJECTOR "backbone.0.projector.stages.0."
 #define TRANSFORMER "transformer."
 #define DECODER "transformer.decoder."
-#define MOST 64 /* layers, pairs, points, windows */
+#define MOST 64 /* largest number of layers, pairs, points or windows */
 #define QUERIES 65536
 
 static const char backbone_fields[] = "num_windows window_block_indexes";
@@ -31,7 +30,8 @@ static const char fields[] =
     "mask_loss_coefficient mask_point_sample_ratio num_feature_levels num_queries "
     "segmentation_head_activation_function";
 
-/* The backbone's reader, used for the other parts too; `r->vision` is the backbone's section. */
+/* The backbone's reader, which also reads the other parts. `r->vision` is the backbone's
+ * section. */
 typedef fv_vit_reader reader;
 
 static fv_rf_detr *roles(const reader *r)
@@ -39,7 +39,7 @@ static fv_rf_detr *roles(const reader *r)
     return r->t.m->roles;
 }
 
-/* EFORMAT if `n`, the value of `key`, does not divide `whole`. */
+/* Returns FOVEA_EFORMAT if `n`, the value of `key`, does not divide `whole`. */
 static fovea_status divides(const reader *r, const char *key, uint32_t n, uint32_t whole)
 {
     if (whole % n == 0)
@@ -64,8 +64,9 @@ static fovea_status read_activation(const reader *r, const char *key, const char
 
 /* ---- the backbone ---- */
 
-/* Reads which blocks attend over all windows: those that "window_block_indexes" does not list.
- * Without it they are the blocks whose number is that of a tap, and those after the last tap. */
+/* Reads which blocks attend over all windows: those that "window_block_indexes" does not list. If
+ * the field is absent, these are the blocks whose number is that of a tap, and the blocks after the
+ * last tap. */
 static fovea_status read_windows(reader *r)
 {
     fv_rf_detr *d = roles(r);
@@ -95,7 +96,7 @@ static fovea_status read_windows(reader *r)
 
 static fovea_status find_backbone(reader *r)
 {
-    r->kind = FV_VIT_REGISTERS; /* positions are resized as theirs */
+    r->kind = FV_VIT_REGISTERS; /* positions are resized as in this kind */
     r->prefix = BACKBONE;
     for (r->n = fv_vit_schemes; r->n->patch; r->n++)
         if (r->n->origin == FV_VIT_HF && !r->n->in_memory && r->n->kinds >> r->kind & 1 &&
@@ -104,7 +105,7 @@ static fovea_status find_backbone(reader *r)
     return fv_reader_fail_names(&r->t, "RF-DETR", "refpoint_embed.weight");
 }
 
-/* Refuses parts that a ViT's reader knows, but that a block of RF-DETR does not have. */
+/* Refuses parts that a ViT's reader knows but a block of RF-DETR does not have. */
 static fovea_status check_blocks(const reader *r)
 {
     for (uint32_t i = 0; i < r->v->depth; i++) {
@@ -129,8 +130,8 @@ static fovea_status check_blocks(const reader *r)
     return FOVEA_OK;
 }
 
-/* Sets the native picture size: that of the position table, rounded to a multiple of the windows.
- */
+/* Sets the native picture size to the size of the position table, rounded to a multiple of the
+ * windows. */
 static void round_native(const reader *r)
 {
     fovea_model_info *info = &r->t.m->info;
@@ -188,7 +189,7 @@ static fovea_status read_conv(reader *r, fv_rf_detr_conv *c, const char *stem, u
     return fv_reader_norm(&c->norm, &r->t, PROJECTOR, name, out);
 }
 
-/* Counts consecutive parts, from number 0 on, by a tensor with the number in its name. */
+/* Counts consecutive parts, from number 0 on, with a tensor that has the number in its name. */
 static uint32_t count(const reader *r, const char *prefix, const char *format)
 {
     uint32_t n = 0;
@@ -250,7 +251,7 @@ static fovea_status read_proposals(reader *r)
     static const char *const of_groups[] = {
         TRANSFORMER "enc_output.", TRANSFORMER "enc_output_norm.",
         TRANSFORMER "enc_out_class_embed.",
-        TRANSFORMER "enc_out_bbox_embed."}; /* all but the first are only for training */
+        TRANSFORMER "enc_out_bbox_embed."}; /* all except the first are only for training */
     fv_rf_detr *d = roles(r);
     const uint32_t width = d->width;
     uint32_t classes;
@@ -285,8 +286,8 @@ static fovea_status read_queries(reader *r, fv_weight *w, const char *stem, uint
 
 /* ---- the decoder ---- */
 
-/* Cuts rows [from, from + rows) out of the tensor with queries, keys and values, and out of their
- * biases, which may be absent. */
+/* Extracts rows [from, from + rows) of the tensor with queries, keys and values, and of its biases,
+ * which may be absent. */
 static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t width, uint32_t from,
                 uint32_t rows)
 {
@@ -360,8 +361,8 @@ static fovea_status read_layer(reader *r, uint32_t i)
     return FOVEA_OK;
 }
 
-/* Reads the layers of the positions. The first reads sines of x, y, w, h here, while the tensor has
- * y before x. */
+/* Reads the layers of the positions. The first layer reads sines of x, y, w, h here, but the tensor
+ * has y before x. */
 static fovea_status read_positions(reader *r)
 {
     fv_rf_detr *d = roles(r);
@@ -438,7 +439,7 @@ static void describe(reader *r)
         fv_processor_default(FV_PROCESSOR_RF_DETR, info->native_width, info->native_height);
 }
 
-/* Describes how boxes are decoded: at most as many as queries, best first, of any class of any
+/* Describes how boxes are decoded: at most as many as queries, best first, with any class of any
  * query. */
 static fovea_status describe_boxes(reader *r)
 {

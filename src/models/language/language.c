@@ -1,13 +1,12 @@
-/* language.c: writes the steps of language models made of token mixers, and of a lone mixer.
+/* language.c: emits the steps of language models made of token mixers, and of a lone mixer.
  *
  *     x = embeddings[ids]
  *     x = x + mixer(RMSNorm x)                                          per block
  *     x = x + W_down (silu(W_gate y) * W_up y), y = RMSNorm x           per block
  *     logits = W RMSNorm x
  *
- * The state that a mixer keeps from token to token is in values that outlive the frame, so that a
- * plan for many rows and a plan for a single row can continue the same sequence.
- */
+ * The state that a mixer keeps between tokens is in values that outlive the frame. A plan for many
+ * rows and a plan for a single row can therefore continue the same sequence. */
 #include <math.h>
 
 #include "models/language/language_read.h"
@@ -44,12 +43,13 @@ static bool needs_position(const fv_mixer *m)
     return m->rope || m->kind == FV_MIXER_SOFTMAX;
 }
 
-/* Rows of sin(position theta^(-2j/d) + phase), in columns 2j and 2j + 1. */
+/* Emits rows of sin(position theta^(-2j/d) + phase), in columns 2j and 2j + 1. */
 static fv_view sines(const context *c, const char *label, const fv_mixer *m, float phase)
 {
     const double turn = 2 * acos(-1);
     float *rates, *phases;
-    const fv_weight rate = fv_emit_constant(c->b, 2, m->d, &rates); /* row 1: rounding of row 0 */
+    /* row 1 contains the rounding errors of row 0 */
+    const fv_weight rate = fv_emit_constant(c->b, 2, m->d, &rates);
     const fv_weight start = fv_emit_constant(c->b, 1, m->d, &phases);
     for (uint32_t i = 0; rates && phases && i < m->d; i++) {
         const double exact = pow(m->theta, -(double)(i / 2 * 2) / m->d) / turn;
@@ -97,7 +97,7 @@ static fv_view mlp(const context *c, const fv_language_block *w, fv_view x, uint
     return down.out;
 }
 
-/* The last block computes only the row for which logits are wanted. */
+/* The last block computes only the row whose logits are requested. */
 static fv_view last_row(const context *c, fv_view x)
 {
     const fv_pick p = {.in = x,
@@ -176,7 +176,7 @@ static const enum fv_mixer_kind kinds[] = {FV_MIXER_SOFTMAX, FV_MIXER_RETENTION,
                      .read = fv_language_read, .feed = feed, .release = fv_language_release,       \
                      __VA_ARGS__)
 
-/* The first family has the synthetic names of all of them. */
+/* The first family has the synthetic names of all families. */
 FAMILY(transformer, FV_MIXER_SOFTMAX, "softmax", .synthetic = fv_language_synthetic,
        .make_synthetic = fv_language_make_synthetic)
 FAMILY(retnet, FV_MIXER_RETENTION, "retention", .synthetic = NULL)

@@ -8,11 +8,11 @@
 typedef struct fv_language_block {
     fv_weight attn_norm, mlp_norm;
     fv_mixer mixer;
-    fv_weight up, down; /* up: (gate | up), 2 hidden rows */
+    fv_weight up, down; /* up: the rows of gate, then of up: 2 * hidden rows */
 } fv_language_block;
 
-/* A language model; or only a mixer, `lone`, without blocks: then no tensor's name has a block in
- * it. */
+/* A language model, or only a mixer, `lone`, without blocks. Then no tensor's name contains a
+ * block. */
 typedef struct fv_language {
     enum fv_mixer_kind kind;
     uint32_t width, depth, vocabulary;

@@ -10,8 +10,8 @@
 #define WIDTH 65536
 #define HIDDEN (1u << 20)
 #define DEPTH 1024
-#define VOCABULARY (1u << 22) /* ids are exact as floats */
-#define SECTIONS 64           /* descriptions of softmax layers */
+#define VOCABULARY (1u << 22) /* ids up to this number are exact as floats */
+#define SECTIONS 64           /* most descriptions of softmax layers */
 
 static const char fields[] =
     "allow_neg_eigval attn attn_mode attnres_block_size={} clamp_min conv_bias conv_size "
@@ -42,8 +42,8 @@ static bool lists(const json_t *section, uint32_t i)
     return false;
 }
 
-/* Every entry of every list "layers" must be a number. If one were ignored, its block would get the
- * wrong mixer. */
+/* Checks that every entry of every list "layers" is a number. If one were ignored, its block would
+ * get the wrong mixer. */
 static fovea_status check_layers(const reader *r)
 {
     const json_t *attn = fv_config_get(r->config, "attn");
@@ -65,7 +65,7 @@ static fovea_status check_layers(const reader *r)
     return FOVEA_OK;
 }
 
-/* The section of "attn" (an object or a list of objects) that lists block i; or NULL. */
+/* Returns the section of "attn" (an object or a list of objects) that lists block i, or NULL. */
 static json_t *softmax_of(const reader *r, uint32_t i)
 {
     json_t *attn = fv_config_get(r->config, "attn");
@@ -110,7 +110,7 @@ static fovea_status read_block(reader *r, uint32_t i)
     at.row0 = hidden;
     FV_TRY(fv_reader_part(&b->up, &r->t, prefix, "mlp.up_proj.", "weight", at));
     FV_TRY(fv_reader_matrix(&b->down, &r->t, prefix, "mlp.down_proj.", "weight", width, hidden));
-    fv_reader_ignore(&r->t, mixer, "rotary"); /* a table that is computed */
+    fv_reader_ignore(&r->t, mixer, "rotary"); /* a table that Fovea computes */
     return fv_reader_all_used(&r->t, prefix);
 }
 
@@ -159,7 +159,7 @@ static fovea_status read_whole(reader *r)
     return fv_reader_all_used(&r->t, "");
 }
 
-/* Tensors of a layer alone. */
+/* Reads the tensors of a lone layer. */
 static fovea_status read_lone(reader *r)
 {
     r->l->width = fv_tensor_dimension(fv_reader_find(&r->t, "", "q_proj.", "weight"), 1);

@@ -4,7 +4,7 @@
 
 #include "models/language/language.h"
 
-/* `read` and `release` of a fv_family. */
+/* Are `read` and `release` of a fv_family. */
 fovea_status fv_language_read(fovea_model *m, const fv_source *source, const fv_config *config);
 void fv_language_release(fovea_model *m);
 

@@ -1,4 +1,4 @@
-/* mixer.c: writes the steps of a token mixer. */
+/* mixer.c: emits the steps of a token mixer. */
 #include "models/language/mixer.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ typedef struct mixed {
     const fv_mixer *m;
     const fv_mixer_feed *f;
     fv_view x, q, k, v, gate;
-    uint32_t qk_cols; /* columns of q and k together */
+    uint32_t qk_cols; /* number of columns of q and k together */
 } mixed;
 
 static fv_view product(const mixed *c, const char *label, const fv_weight *w, const fv_weight *bias,
@@ -119,7 +119,7 @@ static uint32_t scan_flags(const fv_mixer *m)
     return of_kind[m->kind] | FV_FLAG_UNNORMALISED | (m->l2 ? FV_FLAG_L2 : 0);
 }
 
-/* The log decay of each head h in RetNet: ln(1 - 2^(-5 - h)). */
+/* Returns RetNet's log decay of each head h: ln(1 - 2^(-5 - h)). */
 static fv_weight retention_decay(fv_builder *b, uint32_t heads)
 {
     float *decay;
@@ -173,7 +173,7 @@ static fv_view scan(const mixed *c, fv_view *gate_q)
     return out;
 }
 
-/* RMSNorm of each head, times the gate. */
+/* Emits the RMSNorm of each head, times the gate. */
 static fv_view norm_outputs(const mixed *c, fv_view o, fv_view gate_q)
 {
     const fv_mixer *m = c->m;

@@ -1,9 +1,8 @@
 /* mixer_read.c: reads a token mixer from a checkpoint with the names of flash-linear-attention's
  * layers.
  *
- * Sizes are read from the tensors; the numbers of heads, and what does not follow from tensors,
- * from config.json.
- */
+ * Sizes are read from the tensors. The numbers of heads, and other facts that do not follow from
+ * tensors, are read from config.json. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 
 #define WIDTH 65536
 
-/* How many heads share each head of queries, keys and values. */
+/* Number of heads that share each head of queries, keys and values. */
 typedef struct shares {
     uint32_t q, k, v;
 } shares;
@@ -119,7 +118,7 @@ static uint32_t parts_of(part_of out[4], const fv_mixer *m)
 }
 
 /* Reads whether the output of the heads is gated. If there is a gate's tensor but no gate in the
- * configuration, the check for tensors that were not read fails later. */
+ * configuration, the later check for unread tensors fails. */
 static fovea_status read_gated(fv_mixer *m, const fv_mixer_reader *r)
 {
     const bool delta = m->kind == FV_MIXER_DELTA || m->kind == FV_MIXER_GATED_DELTA;
@@ -129,11 +128,11 @@ static fovea_status read_gated(fv_mixer *m, const fv_mixer_reader *r)
     return FOVEA_OK;
 }
 
-/* Reads a part of *w whose tensor's rows are repeated at.repeats times. */
+/* Reads a part of *w. The rows of its tensor are repeated at.repeats times. */
 static fovea_status read_shared(fv_weight *w, const fv_mixer_reader *r, const char *stem,
                                 const char *part, fv_weight_part at)
 {
-    const bool one = w->rows == 1; /* of columns */
+    const bool one = w->rows == 1; /* the part is a bias, which is divided by columns */
     const uint32_t times = at.repeats ? at.repeats : 1;
     const uint64_t shape[2] = {one ? at.cols / times : at.rows / times, one ? 1 : at.cols};
     FV_TRY(fv_reader_tensor(&at.tensor, r->t, r->prefix, stem, part, 2, shape));
@@ -193,7 +192,7 @@ static fovea_status read_conv(fv_layer *l, const fv_mixer *m, const fv_mixer_rea
     return FOVEA_OK;
 }
 
-/* Reads one convolution of q, k and v, or two if no SiLU follows that of q and k. */
+/* Reads one convolution for q, k and v, or two if the convolution of q and k has no SiLU. */
 static fovea_status read_convs(fv_mixer *m, const fv_mixer_reader *r)
 {
     static const char *const stem[] = {"q_conv1d.", "k_conv1d.", "v_conv1d."};
@@ -214,7 +213,7 @@ static fovea_status read_convs(fv_mixer *m, const fv_mixer_reader *r)
 
 /* ---- decays, beta, gates ---- */
 
-/* a = logsigmoid(x) / 16, which is -softplus(-x) / 16. */
+/* Reads the log decay a = logsigmoid(x) / 16, which equals -softplus(-x) / 16. */
 static fovea_status read_gla_decay(fv_mixer *m, const fv_mixer_reader *r)
 {
     const fv_tensor *t = find(r, "gk_proj.0.", "weight");
@@ -240,7 +239,7 @@ static fovea_status read_gla_decay(fv_mixer *m, const fv_mixer_reader *r)
     return vector(&m->decay_scale, r, cols, -1 / normaliser);
 }
 
-/* a = -exp(A_log) softplus(x W + dt_bias). */
+/* Reads the log decay a = -exp(A_log) softplus(x W + dt_bias). */
 static fovea_status read_delta_decay(fv_mixer *m, const fv_mixer_reader *r)
 {
     const uint64_t shape[1] = {m->heads};
@@ -263,7 +262,7 @@ static fovea_status read_beta(fv_mixer *m, const fv_mixer_reader *r)
     FV_TRY(fv_config_bool(&negative, r->config, "allow_neg_eigval"));
     if (m->kind == FV_MIXER_DELTA)
         FV_TRY(fv_config_bool(&learned, r->config, "use_beta"));
-    if (!learned) { /* 1, or 2: sigmoid(0) is a half */
+    if (!learned) { /* 1 or 2, because sigmoid(0) is a half */
         float *zeros;
         const fv_tensor *t;
         FV_TRY(fv_model_floats(&zeros, &t, r->t->m, m->heads, m->width));
@@ -274,7 +273,7 @@ static fovea_status read_beta(fv_mixer *m, const fv_mixer_reader *r)
     return negative ? vector(&m->beta_scale, r, m->heads, 2) : FOVEA_OK;
 }
 
-/* Reads the RMSNorm over the channels of a head. Without a weight, it is ones. */
+/* Reads the RMSNorm over the channels of a head. A norm without a weight gets ones. */
 static fovea_status read_norm(fv_mixer *m, const fv_mixer_reader *r)
 {
     static const char *const names[] = {"g_norm_swish_gate.", "g_norm.", "o_norm."};
@@ -292,8 +291,8 @@ static fovea_status read_norm(fv_mixer *m, const fv_mixer_reader *r)
 
 /* ---- SLA ---- */
 
-/* Reads the weights of gate logits, for inputs q (the d channels of each head), q (all channels) or
- * x, with shapes as in "attn.sla_q.weight" of a ViT. */
+/* Reads the weights of gate logits, for the inputs q (the d channels of each head), q (all
+ * channels) or x. Shapes are as in "attn.sla_q.weight" of a ViT. */
 static fovea_status read_logits(fv_weight *w, const fv_mixer *m, const fv_mixer_reader *r,
                                 const char *stem)
 {
@@ -317,8 +316,8 @@ static fovea_status read_logits(fv_weight *w, const fv_mixer *m, const fv_mixer_
     return FOVEA_OK;
 }
 
-/* Reads a text that must be one of two or three words; `usual` if `key` is missing. EFORMAT for
- * another word. */
+/* Reads a text that must be one of two or three words. If `key` is missing, uses `usual`. Returns
+ * FOVEA_EFORMAT for any other word. */
 static fovea_status read_word(const char **out, const fv_config *c, const char *key,
                               const char *usual, const char *other, const char *third)
 {
@@ -446,7 +445,7 @@ fovea_status fv_mixer_read(fv_mixer *m, const fv_mixer_reader *r, enum fv_mixer_
     FV_TRY(read_projections(m, r));
     FV_TRY(read_convs(m, r));
     if (m->conv_size && (kind == FV_MIXER_DELTA || kind == FV_MIXER_GATED_DELTA))
-        m->act_qk = m->act_v = 0; /* the convolutions apply it */
+        m->act_qk = m->act_v = 0; /* the convolutions apply the activation */
     if (kind == FV_MIXER_GLA)
         FV_TRY(read_gla_decay(m, r));
     if (kind == FV_MIXER_GATED_DELTA)

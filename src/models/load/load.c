@@ -1,5 +1,5 @@
-/* load.c: makes an immutable model of files: chooses the family that reads it, and reads what every
- * model has. */
+/* load.c: makes an immutable model from files: chooses the family that reads it, and reads what all
+ * models have. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@
 #include "weights/packed_cache.h"
 
 #define CONFIG_LIMIT (16u << 20)
-#define ADVICE 512 /* maximum bytes of the advice in a message */
+#define ADVICE 512 /* most bytes of the advice in a message */
 #define SYNTHETIC "synthetic:"
 #define WHOLE "model.safetensors"
 #define INDEX_ENDING ".index.json"
@@ -50,8 +50,8 @@ static const fv_family *owner(const char *type)
     return NULL;
 }
 
-/* Finds the most similar type by the names of tensors: the two that identify a family, else those
- * of a ViT. */
+/* Finds the most similar type from the names of tensors: the two that identify a family, or else
+ * those of a ViT. */
 static bool find_nearest(fv_nearest *out, const fv_source *source)
 {
     const fv_tensor_reader t = {.source = source};
@@ -66,7 +66,7 @@ static bool find_nearest(fv_nearest *out, const fv_source *source)
     return fv_vit_nearest(out, source);
 }
 
-/* Writes advice for a type that no family owns: "; ..." or "". */
+/* Writes advice about a type that no family supports: "; ..." or "". */
 static void advise(char out[ADVICE], const fovea_model *m, const char *type)
 {
     const char *known = NULL;
@@ -88,8 +88,8 @@ static void advise(char out[ADVICE], const fovea_model *m, const char *type)
         snprintf(out, ADVICE, "; did you mean \"%.*s\"?", (int)letters, known);
 }
 
-/* Sets the family of the model, or of the vision tower if it is a model of pictures and language.
- */
+/* Sets the family of the model, or of its vision tower if it is a model of pictures and
+ * language. */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
     char known[1024] = "", advice[ADVICE];
@@ -123,7 +123,7 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
 }
 
 /* Finds the "model_type" of the model under a prefix: in the section "fovea", else in the model's
- * own section, else in the whole configuration. ENOTSUP if no family owns it. */
+ * own section, else in the whole configuration. Returns FOVEA_ENOTSUP if no family supports it. */
 static fovea_status tower_type(const char **out, const fovea_model *m, const fv_config *c,
                                const fv_config *vision, const fv_config *own)
 {
@@ -147,9 +147,9 @@ static fovea_status tower_type(const char **out, const fovea_model *m, const fv_
         found ? "the type that its tensors are named like" : "or the right type");
 }
 
-/* The configuration of the model under a prefix: the section "vision_config"; without one, the
- * whole configuration if its type is known; otherwise the section "fovea" must describe the model.
- */
+/* Finds the configuration of the model under a prefix: the section "vision_config"; if it is
+ * absent, the whole configuration if its type is known. Otherwise the section "fovea" must describe
+ * the model. */
 static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_config *c)
 {
     fv_config vision, own;
@@ -172,7 +172,7 @@ static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_co
     return FOVEA_OK;
 }
 
-/* Joins a list of one attention per block into one text. */
+/* Joins a list with one attention per block into one text. */
 static fovea_status join_attentions(fovea_model *m, const fv_config *own, const json_t *list)
 {
     const char **name;
@@ -195,7 +195,8 @@ static fovea_status join_attentions(fovea_model *m, const fv_config *own, const 
     return status;
 }
 
-/* Called after the family's reader, which counts the blocks. */
+/* Reads the model's attention. Must be called after the family's reader, which counts the
+ * blocks. */
 static fovea_status read_attention(fovea_model *m, const fv_config *c)
 {
     fv_config own = {0};
@@ -214,7 +215,8 @@ static fovea_status read_attention(fovea_model *m, const fv_config *c)
     return FOVEA_OK;
 }
 
-/* Only a plain ViT has parameters of its linear attentions. */
+/* Checks that the model is a plain ViT if parameters of linear attentions are given; no other model
+ * supports them. */
 static fovea_status check_form(const fovea_model *m, const fv_config *c)
 {
     json_t *keys = fv_linear_form_keys(c->object);
@@ -235,7 +237,8 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     FV_TRY(choose_family(m, c));
     FV_TRY(check_form(m, c));
     const fovea_status status = m->family->read(m, m->source, c);
-    FV_TRY(fv_source_failed(m->source)); /* then the reader's error only follows from it */
+    /* if the source has failed, the reader's error is only a consequence */
+    FV_TRY(fv_source_failed(m->source));
     FV_TRY(status);
     fv_reader_tell_unread(m->source);
     FV_TRY(read_attention(m, c));
@@ -245,7 +248,7 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     return fv_labels_read(&m->labels, c, fv_model_labels(m));
 }
 
-/* Reads everything except the source, from a parsed config.json. */
+/* Reads everything except the source from a parsed config.json. */
 static fovea_status read_model(fovea_model *m, const fv_config *c)
 {
     fv_config own;
@@ -260,8 +263,8 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
         FV_TRY(fv_source_behind(m->source, prefix));
     if (!*m->source->prefix)
         return read_config(m, c);
-    if (!own.object) { /* readers write into this section, which is saved with the whole
-                          configuration */
+    /* readers write to this section, which is saved with the whole configuration */
+    if (!own.object) {
         own.object = json_object();
         json_object_set_new(c->object, "fovea", own.object);
     }
@@ -310,7 +313,7 @@ static fovea_status open_named(fovea_model *m, const char *weights)
                                         : fv_source_open_file(&m->source, &file);
 }
 
-/* Opens the file with all weights, else the index of shards, by their usual names. */
+/* Opens the file with all weights, or else the index of shards, by their usual names. */
 static fovea_status open_usual(fovea_model *m)
 {
     const char *folder = fv_store_path(m->store);
@@ -326,7 +329,7 @@ static fovea_status open_usual(fovea_model *m)
                             fv_store_name(m->store));
 }
 
-/* `weights`: the file with the weights, or the index; NULL: the one with the usual name. */
+/* `weights` is the file with the weights, or the index; NULL for the file with the usual name. */
 static fovea_status load_store(fovea_model *m, const char *weights, const char *prefix)
 {
     FV_TRY(weights ? open_named(m, weights) : open_usual(m));
@@ -385,7 +388,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     return status;
 }
 
-/* Makes a model that is to be read as `o` and `additions` say. */
+/* Makes a model that will be read as `o` and `additions` specify. */
 static fovea_status begin(fovea_model **out, const fovea_model_options *o,
                           const fv_additions *additions)
 {
@@ -421,7 +424,7 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_mode
     return end(out, m, synthetic ? load_synthetic(m, path) : load_files(m, path, prefix_of(o)));
 }
 
-/* Copies the caller's options; NULL: the defaults. */
+/* Copies the caller's options. If `options` is NULL, sets the defaults. */
 static fovea_status read_options(fovea_model_options *own, const fovea_model_options *options)
 {
     *own = (fovea_model_options)FOVEA_MODEL_OPTIONS_INIT;

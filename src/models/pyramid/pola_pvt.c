@@ -5,11 +5,10 @@
  *
  * A picture may have any size that leaves at least one token in every stage and one key in every
  * block. Convolutions ignore the pixels of an incomplete last step, as in the official code.
- * Position tables follow its rule: they are resized bilinearly (align_corners False), except that
- * those of the first stage and of the keys are used unchanged if their number of rows fits,
- * whatever the shape. The official code refuses another number of keys; here their table is resized
- * like the tokens'.
- */
+ * Position tables follow the official code's rule: they are resized bilinearly (align_corners
+ * False), except that the tables of the first stage and of the keys are used unchanged on any grid
+ * with the same number of tokens. The official code refuses another number of keys. Here, the table
+ * of the keys is then resized like those of the tokens. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +21,7 @@
 
 /* ---- reading ---- */
 
-/* By how much linear and softmax blocks of each stage reduce the grid of their keys. */
+/* The factors by which linear and softmax blocks of each stage reduce the grid of their keys. */
 struct reductions {
     uint32_t linear[FV_POLA_STAGES], softmax[FV_POLA_STAGES];
 };
@@ -49,7 +48,7 @@ static fovea_status read_reductions(struct reductions *out, const fv_pola_reader
     return FOVEA_OK;
 }
 
-/* Computes the numbers of tokens as the official constructor does, rounding down as it does. */
+/* Computes the numbers of tokens as the official constructor does, with its rounding. */
 static fovea_status read_grids(fv_pola_reader *r)
 {
     const fovea_model_info *info = &r->t.m->info;
@@ -102,7 +101,8 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
     FV_TRY(fv_pola_read_fused(&kv, r, s, "attn.kv.", 2));
     fv_pola_empty(&b->kv, 2, c, kv.b != NULL);
     fv_pola_cut(&b->kv, &kv, 0, 0, 2);
-    const bool segmentation_source = b->linear && b->reduction == 1; /* v is computed with q */
+    /* v is computed together with q */
+    const bool segmentation_source = b->linear && b->reduction == 1;
     const uint32_t rows = !b->linear ? 1 : segmentation_source ? 3 : 2;
     fv_pola_empty(&b->q, rows, c, first.b != NULL);
     fv_pola_cut(&b->q, &first, 0, 0, 1);
@@ -137,7 +137,7 @@ static fovea_status read_roles(fv_pola_reader *r)
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, &by));
     }
-    /* The official constructor makes this norm, but nothing uses it. */
+    /* The official constructor makes this norm, but does not use it. */
     if (fv_reader_find(&r->t, "", "norm.", "weight"))
         FV_TRY(fv_reader_norm(&p->norm, &r->t, "", "norm.", p->stage[p->stages - 1].width));
     return fv_pola_finish(r);
@@ -161,7 +161,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
 
 /* ---- grids ---- */
 
-/* The grid of stage i + 1, from that of stage i. */
+/* Returns the grid of stage i + 1 from that of stage i. */
 static fv_grid next_grid(const fv_grid *g)
 {
     return (fv_grid){g->width / 2, g->height / 2, g->stride * 2, 0};
@@ -180,8 +180,8 @@ static fovea_status check_keys(const fovea_model *m, const fv_emit_options *o, u
                            "picture of %u x %u pixels: stage %u has %u x %u tokens, too few to be "
                            "reduced by %u; use a larger size",
                            o->width, o->height, i + 1, g->width, g->height, w->reduction);
-        /* The official constructor divides the number of tokens, its forward function divides both
-         * sides: only if both agree are the keys' positions a grid. */
+        /* The official constructor divides the number of tokens, but its forward function divides
+         * both sides. The keys' positions are on a grid only if both agree. */
         const bool grid = w->keys_width * w->keys_height == w->positions.rows;
         if (w->linear && keys != w->positions.rows && !grid)
             return fv_fail(FOVEA_ENOTSUP,
@@ -211,7 +211,7 @@ static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
 
 /* ---- computing ---- */
 
-/* Computes the stage's tokens, normalised, into c->x. */
+/* Emits the stage's tokens, normalised, and sets c->x. */
 static void embed(fv_pola_context *c)
 {
     fv_builder *b = c->b;

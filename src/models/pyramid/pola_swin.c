@@ -1,25 +1,24 @@
-/* pola_swin.c: Pola-Swin: attention in windows, four tokens merged into one between stages.
+/* pola_swin.c: Pola-Swin: attention in windows; four tokens are merged into one between stages.
  *
  *     x = norm(convolution) (+ positions);  blocks;  x = merge(x);  blocks; ..
  *     logits = head(mean of norm x)
  *
  * Attention over all tokens is streamed. For attention in windows, tokens are gathered window by
- * window, and back.
+ * window, and scattered back.
  *
- * The official code runs at the size that it was trained at. At any other:
+ * The official code runs only at the size that it was trained at. At other sizes:
  *
- *   linear, one window  it remains attention over all tokens, which is why its window was made as
- *                       large as the grid; positional_encoding is resized to the grid
- *   other windows       stay as large as they were trained, so that their tables hold as they are,
- *                       and do as in Swin's dense backbones: the normalised grid is padded with
- *                       zeros at the right and bottom to whole windows, shifted regions are those
- *                       of the padded grid, zeros are keys like others, what they give is dropped
- *   shift               as the official block's: in odd blocks, where both sides of the grid are
- *                       larger than the window; linear attention mixes what wraps around
- *   merging             an odd grid is padded with zeros at the right and bottom, before the norm
- *   absolute_pos_embed  is resized with the dense backbones' bicubic (not antialiased)
- *   patches             pixels beyond a whole patch are left out, as in all models here
- */
+ *   linear, one window  The attention remains over all tokens, because the trained window is the
+ *                       whole grid. positional_encoding is resized to the grid.
+ *   other windows       The windows keep their size, so that their tables apply unchanged. As in
+ *                       Swin's dense backbones, the normalised grid is padded with zeros at the
+ *                       right and bottom to whole windows. Shifted regions are those of the padded
+ *                       grid. The zeros are keys like others; their results are dropped.
+ *   shift               As in the official block, odd blocks shift if both sides of the grid are
+ *                       larger than the window. Linear attention ignores the regions.
+ *   merging             An odd grid is padded with zeros at the right and bottom, before the norm.
+ *   absolute_pos_embed  It is resized with the dense backbones' bicubic filter (not antialiased).
+ *   patches             Pixels outside whole patches are ignored, as in all models here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,8 +52,8 @@ static fovea_status read_grids(fv_pola_reader *r)
     return FOVEA_OK;
 }
 
-/* Sets the window as the official block does: no larger than the grid, and shifted in odd blocks.
- */
+/* Sets the window as the official block does: at most as large as the grid, and shifted in odd
+ * blocks. */
 static void place_window(fv_pola_block *b, const fv_pola_stage *s, uint32_t j, uint32_t window)
 {
     const uint32_t w = s->native_width, h = s->native_height, side = w < h ? w : h;
@@ -95,7 +94,7 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32
     return fv_pola_read_block(r, s, b, (uint64_t)b->keys_width * b->keys_height);
 }
 
-/* Reads the norm and the matrix that turn four tokens of stage i - 1 into one of stage i. */
+/* Reads the norm and the matrix that merge four tokens of stage i - 1 into one of stage i. */
 static fovea_status read_merging(fv_pola_reader *r, uint32_t i)
 {
     fv_pola_stage *s = &r->p->stage[i];
@@ -121,7 +120,7 @@ static fovea_status read_embedding(fv_pola_reader *r)
                      : FOVEA_OK;
 }
 
-/* Reads the last norm. Dense backbones have a norm after every stage that is output instead. */
+/* Reads the last norm. Instead, dense backbones have a norm after every stage that is output. */
 static fovea_status read_norms(fv_pola_reader *r)
 {
     fv_pola *p = r->p;
@@ -190,7 +189,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
 
 /* ---- grids ---- */
 
-/* The grid of the next stage. */
+/* Returns the grid of the next stage. */
 static fv_grid merged(const fv_grid *g)
 {
     return (fv_grid){fv_windows_whole(g->width, 2) / 2, fv_windows_whole(g->height, 2) / 2,
@@ -217,7 +216,7 @@ static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
 
 /* ---- windows ---- */
 
-/* The orders of tokens in a stage: at most two sizes of windows, each shifted and not. */
+/* The orders of tokens in a stage: at most two sizes of windows, each shifted and unshifted. */
 struct orders {
     fv_windows order[4];
     uint32_t count;
@@ -233,7 +232,7 @@ static const fv_windows *find_order(const fv_pola_context *c, uint32_t shift, st
     return w;
 }
 
-/* Expands the biases to every pair of the T tokens of a window: (heads * T, T). */
+/* Expands the biases to all pairs of the T tokens of a window: (heads * T, T). */
 static fv_weight expand_bias(const fv_pola_context *c)
 {
     fv_builder *b = c->b;
@@ -284,14 +283,14 @@ static void note_windows(const fv_pola_context *c, const fv_windows *order, cons
     if (!at)
         return;
     /* Linear attention sums over a whole window, even if the shift has joined parts that were not
-     * neighbours. */
+     * adjacent. */
     fv_attended_in_windows(c->b, at, order->side * order->side, row,
                            c->w->linear ? NULL : order->region);
     offer_windows(c, order, row, 'q', q);
     offer_windows(c, order, row, 'k', a->k);
 }
 
-/* Attention of normalised rows in the order of windows, without its projection. */
+/* Emits the attention of normalised rows in the order of windows, without its projection. */
 static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order, fv_view normed)
 {
     const uint32_t n = order->rows;
@@ -304,7 +303,7 @@ static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order,
     a.k = fv_view_cols(qkv, width);
     a.v = fv_view_cols(qkv, 2 * width);
     if (w->linear) {
-        /* The grid has a row for each window and the table only one, so every window gets the same
+        /* The grid has one row per window, but the table only one, so every window gets the same
          * positions. */
         const fv_grid windows = {t, n / t, 1, 0};
         const fv_posemb p = {
@@ -322,7 +321,7 @@ static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order,
     return fv_pola_convolve(c, &window, n / t, out, a.v, fv_view_cols(qkv, 3 * width));
 }
 
-/* x = x + projection of the attention in windows. */
+/* Emits x = x + projection of the attention in windows. */
 static void attend(fv_pola_context *c, struct orders *known)
 {
     const fv_pola_block *w = c->w;
@@ -361,7 +360,7 @@ static void embed(fv_pola_context *c)
     }
 }
 
-/* Computes the next stage's tokens: four neighbours are concatenated, columns first, normalised and
+/* Emits the next stage's tokens: four neighbours are concatenated, columns first, normalised and
  * multiplied by a matrix. */
 static void merge(fv_pola_context *c, const fv_pola_stage *next)
 {

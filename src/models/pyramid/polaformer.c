@@ -1,11 +1,10 @@
-/* polaformer.c: writes the steps of the PolaFormer blocks.
+/* polaformer.c: emits the steps of the PolaFormer blocks.
  *
  *     x = x + proj((attention(q, k + positions, v) + depthwise convolution of v) * gate)
  *     x = x + mlp(norm x)
  *
- * Keys and values are computed before the queries, from a norm of their own, so that only x has to
- * be stored between two sweeps. v is computed again, together with q, for its convolution.
- */
+ * Keys and values are computed before the queries, from a separate copy of the norm, so that only x
+ * has to be stored between two sweeps. v is computed again for its convolution, together with q. */
 #include "models/pyramid/polaformer.h"
 
 #include <math.h>
@@ -101,8 +100,8 @@ fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t
     return d.out;
 }
 
-/* The rows from which keys and values are projected: the normalised tokens, or those of the coarser
- * grid. */
+/* Returns the rows from which keys and values are projected: the normalised tokens, or those of the
+ * coarser grid. */
 static fv_view key_rows(const fv_pola_context *c, const fv_grid *grid)
 {
     const fv_pola_block *w = c->w;
@@ -123,8 +122,8 @@ static fv_view key_rows(const fv_pola_context *c, const fv_grid *grid)
     return fv_layer_norm(c->b, "norm of the reduced", &w->reduce_ln, conv.out, 1e-5f, keys);
 }
 
-/* Adds its position to every key. The official models do not run if this table and the grid have
- * different sizes; here the table is resized like Pola-PVT's position tables of tokens. */
+/* Adds its position to every key. The official models fail if this table and the grid have
+ * different sizes. Here, the table is resized like Pola-PVT's position tables of tokens. */
 static void place_keys(const fv_pola_context *c, const fv_grid *grid, fv_view k)
 {
     const fv_posemb trained = {.table = &c->w->positions,

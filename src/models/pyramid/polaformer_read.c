@@ -9,7 +9,7 @@
 #include "models/pyramid/polaformer.h"
 #include "models/segmentation.h"
 
-#define CHANNELS 65536 /* of the picture */
+#define CHANNELS 65536 /* most channels of the picture */
 #define HIDDEN (1u << 20)
 #define DEPTH 1024
 #define PATCH 1024
@@ -19,8 +19,8 @@
 
 /* ---- config.json ---- */
 
-/* Reads the kinds of blocks, such as "LLSS": a letter per stage and, if one of them is M, the
- * number of its linear blocks. */
+/* Reads the kinds of blocks, such as "LLSS": one letter per stage. If a letter is M, also reads the
+ * number of linear blocks. */
 static fovea_status read_kinds(fv_pola_reader *r)
 {
     static const char key[] = "attn_type";
@@ -91,7 +91,7 @@ fovea_status fv_pola_read_sizes(fv_pola_reader *r)
     return fv_config_float(&p->qk_scale, r->config, "qk_scale", 1e-9, 1e9);
 }
 
-/* Reads the widths of the MLPs, rounded as Python's int(width * ratio). */
+/* Reads the widths of the MLPs, rounded like Python's int(width * ratio). */
 static fovea_status read_hidden(fv_pola_reader *r, const char *key)
 {
     const json_t *ratio = fv_config_get(r->config, key);
@@ -308,7 +308,7 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
     if (!r->t.m->decoder)
         FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     FV_TRY(fv_decoder_list(r->t.m));
-    /* If a weight were not read, the result would silently be wrong; other heads may be skipped. */
+    /* Unread weights would make the result silently wrong; only other heads may be skipped. */
     fv_reader_leave(&r->t, "", "head");
     return fv_reader_all_used(&r->t, "");
 }

@@ -1,15 +1,14 @@
-/* pyramid.c: writes the steps of MAViT and NaLaFormer.
+/* pyramid.c: emits the steps of MAViT and NaLaFormer.
  *
  *     x = stem(picture), a quarter of its width and height
  *     per block:  x = cpe1(x);  x = x + attention(LN1 x);  x = cpe2(x);  x = x + ffn(LN2 x)
  *     between stages:  x = convolution of stride 2
  *     logits = head mean silu(projection x)
  *
- * Keys of a block are computed in the last steps of the previous block's sweep; its queries, and
- * with linear attention its values again, are computed from a norm of their own. So only x has to
- * be stored between sweeps (softmax: x, K and V). No step writes x in place, because convolutions
- * read neighbouring rows.
- */
+ * A block's keys are computed in the last steps of the previous block's sweep. Its queries, and
+ * with linear attention its values again, are computed from a separate copy of the norm. So only x
+ * has to be stored between sweeps (softmax: x, K and V). No step writes x in place, because
+ * convolutions read adjacent rows. */
 #include "models/pyramid/pyramid.h"
 
 #include <math.h>
@@ -32,9 +31,9 @@ struct context {
     fv_grid grid;
     uint32_t tokens;
     uint32_t done;                     /* blocks */
-    uint32_t stage, block;             /* their numbers */
+    uint32_t stage, block;             /* numbers of the current stage and block */
     fv_view x;                         /* the residual stream */
-    fv_weight cos, sin;                /* of the stage */
+    fv_weight cos, sin;                /* rotation of the stage */
     fv_level feature[FV_PYRAMID_MOST]; /* features of every stage, for a decoder */
 };
 
@@ -59,7 +58,7 @@ static fv_view norm(const struct context *c, const char *label, const fv_layer *
     return fv_layer_norm(c->b, label, l, c->x, EPS, c->tokens);
 }
 
-/* Offers x as a feature. */
+/* Offers x as a feature output. */
 static void feature(const struct context *c, const char *name, uint32_t cols, const fv_layer *l)
 {
     if (!l || !fv_weight_present(&l->w)) {
@@ -113,7 +112,7 @@ static void stem(struct context *c)
 
 /* ---- blocks ---- */
 
-/* (res + depthwise convolution of in) * gate. */
+/* Emits (res + depthwise convolution of in) * gate, and returns its rows. */
 static fv_view dwconv(fv_builder *b, const char *label, const fv_layer *l, const fv_grid *grid,
                       fv_view in, fv_view res, fv_view gate, uint32_t size)
 {
@@ -132,7 +131,7 @@ static fv_view dwconv(fv_builder *b, const char *label, const fv_layer *l, const
     return conv.out;
 }
 
-/* x = x + depthwise convolution of x; the residual is folded into the filters. */
+/* Emits x = x + depthwise convolution of x. The residual is folded into the filters. */
 static fv_view residual_dwconv(const struct context *c, const char *label, fv_view in,
                                const fv_layer *l)
 {
@@ -186,7 +185,7 @@ static void rotate(const struct context *c, const char *label, fv_view x)
     fv_emit_rope(c->b, label, x, &c->cos, &c->sin, &c->grid, heads, c->s->width / heads, x);
 }
 
-/* Offers queries or keys as an output, as the attention reads them. */
+/* Offers queries or keys as an output, in the form that the attention reads. */
 static fv_block_output offer(const struct context *c, char what, fv_view rows)
 {
     const fv_block_output name = fv_block_output_name(c->stage, c->block, what);
@@ -257,7 +256,7 @@ static void block(struct context *c, const fv_pyramid_block *w)
     mlp(c, w);
 }
 
-/* Sets the stage's feature, for a head. */
+/* Sets the stage's feature, which a head reads. */
 static void read_feature(struct context *c, uint32_t i)
 {
     const fv_pyramid_stage *s = c->s;

@@ -1,5 +1,5 @@
-/* pyramid.h: MAViT and NaLaFormer: a convolutional stem, and stages of blocks on ever coarser
- * grids. fv_pyramid_form has what differs between the two families. */
+/* pyramid.h: MAViT and NaLaFormer: a convolutional stem, and stages of blocks on increasingly
+ * coarse grids. fv_pyramid_form has the differences between the two families. */
 #ifndef FOVEA_SRC_MODELS_PYRAMID_H
 #define FOVEA_SRC_MODELS_PYRAMID_H
 
@@ -8,37 +8,39 @@
 #include "models/tensor_reader.h"
 
 #define FV_PYRAMID_MOST 16 /* stages */
-#define FV_PYRAMID_STEM 4  /* convolutions, which reduce the picture's sides to a quarter */
+/* number of convolutions, which reduce the picture's sides to a quarter */
+#define FV_PYRAMID_STEM 4
 
 typedef struct fv_pyramid_block {
-    bool linear;   /* the family's mechanism, else softmax */
-    fv_layer cpe1; /* position encoding, residual folded: (C, 9) */
+    bool linear;   /* the family's mechanism, instead of softmax */
+    fv_layer cpe1; /* position encoding with the residual folded in: (C, 9) */
     fv_layer ln1;
-    const fv_tensor *fused_w, *fused_b; /* (4C, C): q, k, v and gate */
+    const fv_tensor *fused_w, *fused_b; /* (4C, C): q, k, v and gate rows */
     fv_layer lepe;                      /* (C, 25) */
-    fv_layer inner;                     /* LayerNorm before the gate, or absent */
-    fv_layer proj;                      /* LayerScale folded */
-    fv_layer cpe2;                      /* or absent */
+    fv_layer inner;                     /* LayerNorm before the gate; may be absent */
+    fv_layer proj;                      /* LayerScale is folded in */
+    fv_layer cpe2;                      /* may be absent */
     fv_layer ln2;
-    fv_layer fc1, dw, fc2; /* dw: residual folded; fc2: LayerScale */
+    fv_layer fc1, dw, fc2; /* residual folded into dw; LayerScale folded into fc2 */
 } fv_pyramid_block;
 
 typedef struct fv_pyramid_stage {
     uint32_t width, depth, heads, hidden;
-    fv_pyramid_block *block; /* depth of them */
-    fv_layer norm;           /* norm of the stage's output as a feature; or absent */
-    fv_layer down; /* convolution to the next stage, BatchNorm folded; absent in the last stage */
+    fv_pyramid_block *block; /* `depth` blocks */
+    fv_layer norm;           /* norm of the stage's output as a feature; may be absent */
+    /* convolution to the next stage, with BatchNorm folded in; absent in the last stage */
+    fv_layer down;
 } fv_pyramid_stage;
 
 typedef struct fv_pyramid {
-    fv_layer stem[FV_PYRAMID_STEM]; /* BatchNorm folded */
+    fv_layer stem[FV_PYRAMID_STEM]; /* BatchNorm is folded in */
     uint32_t stages;
     fv_pyramid_stage *stage;
-    fv_layer proj; /* BatchNorm folded; absent in backbones */
-    fv_layer head; /* or absent */
+    fv_layer proj; /* BatchNorm is folded in; absent in backbones */
+    fv_layer head; /* may be absent */
 } fv_pyramid;
 
-/* What a family's `mix` reads: the part of a block between its attention and its projection. */
+/* The inputs of a family's `mix`: the part of a block between its attention and its projection. */
 typedef struct fv_pyramid_mix {
     fv_builder *b;
     const fv_pyramid_block *w;
@@ -52,19 +54,20 @@ typedef struct fv_pyramid_mix {
 typedef struct fv_pyramid_spec {
     const char *name;
     uint32_t width[FV_PYRAMID_STAGES], depth[FV_PYRAMID_STAGES], heads[FV_PYRAMID_STAGES];
-    double ratio; /* of the hidden width */
+    double ratio; /* ratio of the hidden width to the width */
     uint32_t projection;
 } fv_pyramid_spec;
 
-/* What differs between families: fv_family.form. */
+/* The differences between families: fv_family.form. */
 typedef struct fv_pyramid_form {
-    const char *type;                 /* model_type */
-    uint32_t mech;                    /* of 'l' blocks */
-    const char *cpe1, *cpe2;          /* stems; cpe2 NULL: none */
-    const char *fused, *inner, *proj; /* stems in a block; inner NULL: no such norm */
-    /* Writes the steps from the attention to the projection's input. */
+    const char *type;        /* model_type */
+    uint32_t mech;           /* mechanism of 'l' blocks */
+    const char *cpe1, *cpe2; /* stems of names; cpe2 is NULL if there is none */
+    /* stems of names in a block; inner is NULL if there is no such norm */
+    const char *fused, *inner, *proj;
+    /* Emits the steps from the attention to the projection's input. */
     fv_view (*mix)(const fv_pyramid_mix *m);
-    const fv_pyramid_spec *sizes; /* the published sizes; the last has a NULL name */
+    const fv_pyramid_spec *sizes; /* the published sizes; the last entry has a NULL name */
 } fv_pyramid_form;
 
 /* pyramid_read.c: reads the roles from the names and shapes of tensors. */
@@ -72,23 +75,24 @@ fovea_status fv_pyramid_read(fovea_model *m, const struct fv_source *source,
                              const struct fv_config *config);
 void fv_pyramid_release(fovea_model *m);
 
-/* pyramid.c: writes the steps from the roles. */
+/* pyramid.c: emits the steps from the roles. */
 fovea_status fv_pyramid_grid(const fovea_model *m, fv_emit_options *o);
 fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
-/* Visits the weights that have a purpose: only those of the head, because nothing else can be
+/* Visits the weights with a purpose. These are only weights of the head, because no others can be
  * trained. */
 void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
                         void *ctx);
-/* (attention + local position encoding of v) * gate; without the gate if its id is FV_NO_VALUE. */
+/* Emits (attention + local position encoding of v) * gate, and returns its rows. If the gate's id
+ * is FV_NO_VALUE, there is no gate. */
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
 
-/* pyramid_synthetic.c: random checkpoints. fv_pyramid_synthetic gives the names of the sizes, NULL
- * past the end. `name` is one of them, possibly followed by that of a neck or head. */
+/* pyramid_synthetic.c: random checkpoints. fv_pyramid_synthetic returns the names of the sizes, and
+ * NULL after the last. `name` is one of them, possibly followed by the ending of a neck or head. */
 const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
 fovea_status fv_pyramid_make_synthetic(struct json_t **config, struct fv_source *source,
                                        const fv_pyramid_form *form, const char *name);
 
-/* Defines the family `id`, whose fv_pyramid_form is `form` of the same file. */
+/* Defines the family `id`, whose fv_pyramid_form is `form` in the same file. */
 #define FV_PYRAMID_FAMILY(id, mechanism)                                                           \
     static const char *synthetic(size_t index)                                                     \
     {                                                                                              \

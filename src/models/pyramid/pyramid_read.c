@@ -19,7 +19,7 @@
 #define DEPTH 1024
 #define CLASSES (1u << 24)
 #define NATIVE 224
-#define ANGLES 1e-2 /* tolerance of stored angles, which may be float16 or bfloat16 */
+#define ANGLES 1e-2 /* tolerance of stored angles, which may be in float16 or bfloat16 */
 
 struct reader {
     fv_tensor_reader t;
@@ -27,12 +27,12 @@ struct reader {
     const fv_pyramid_form *form;
     fv_pyramid *p;
     bool scaled[STAGES];
-    const json_t *flags[STAGES]; /* 'l' or 'v' per block */
+    const json_t *flags[STAGES]; /* 'l' or 'v' for each block */
 };
 
 /* ---- config.json ---- */
 
-/* Reads the list `key`, which has an item for every stage. */
+/* Reads the list `key`, which has one item per stage. */
 static fovea_status get_list(const json_t **out, const struct reader *r, const char *key)
 {
     const json_t *list = fv_config_get(r->config, key);
@@ -73,7 +73,7 @@ static fovea_status read_heads(struct reader *r)
     return FOVEA_OK;
 }
 
-/* As Python's int(width * ratio). */
+/* Reads the widths of the MLPs, rounded like Python's int(width * ratio). */
 static fovea_status read_hidden(struct reader *r)
 {
     const json_t *list = NULL;
@@ -94,8 +94,8 @@ static fovea_status read_hidden(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Reads the kinds of blocks. A list may be longer than its stage is deep, as in the official sizes.
- */
+/* Reads the kinds of blocks. A list may have more entries than its stage has blocks, as in the
+ * official sizes. */
 static fovea_status read_flags(struct reader *r)
 {
     const json_t *list = NULL;
@@ -114,7 +114,8 @@ static fovea_status read_flags(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Reads which stages have layer scale; if config.json does not say, those with its tensors. */
+/* Reads which stages have layer scale. If config.json does not say, these are the stages with its
+ * tensors. */
 static fovea_status read_scaled(struct reader *r)
 {
     const json_t *list = NULL;
@@ -221,8 +222,7 @@ static fovea_status read_mlp(struct reader *r, fv_pyramid_block *b, const char *
                                           .size = 1});
 }
 
-/* Checks a stored rotation, which is not used otherwise: its angles show whether num_heads is
- * right. */
+/* Checks a stored rotation, which has no other use: its angles show whether num_heads is right. */
 static fovea_status check_angles(struct reader *r, const fv_pyramid_stage *s, const char *prefix)
 {
     static const char stem[] = "RoPE.", part[] = "angle";
@@ -273,7 +273,7 @@ static fovea_status read_stage(struct reader *r, uint32_t i)
                : FOVEA_OK;
 }
 
-/* Reads projection and head. A backbone has neither; with "num_classes": 0 there is only the
+/* Reads projection and head. A backbone has neither; with "num_classes": 0, there is only the
  * projection. */
 static fovea_status read_head(struct reader *r)
 {
@@ -367,7 +367,7 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(fv_decoder_read(m, source, config, width, r.p->stages));
     if (!m->decoder)
         FV_TRY(fv_segmentation_read(m, source, config->file, width, r.p->stages));
-    /* If a weight were not read, the result would silently be wrong; other heads may be skipped. */
+    /* Unread weights would make the result silently wrong; only other heads may be skipped. */
     fv_reader_leave(&r.t, "", "head");
     FV_TRY(fv_reader_all_used(&r.t, ""));
     fill_info(m);

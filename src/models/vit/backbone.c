@@ -1,4 +1,4 @@
-/* backbone.c: reads the backbone of a dense model, and writes its steps. */
+/* backbone.c: reads the backbone of a dense model, and emits its steps. */
 #include "models/vit/backbone.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 
 #include "models/vit/backbone.h"
 
-/* Reads the number in a name such as "stage4"; that of "stem" is 0. */
+/* Reads the number in a name such as "stage4". The number of "stem" is 0. */
 static bool stage_number(uint32_t *out, const json_t *name)
 {
     const char *text = json_string_value(name);
@@ -17,7 +17,7 @@ static bool stage_number(uint32_t *out, const json_t *name)
     return text && sscanf(text, "stage%6u%n", out, &end) == 1 && !text[end];
 }
 
-/* Reads "out_features"; `given`: "out_indices" has been read, and must agree. */
+/* Reads "out_features". `given` means that "out_indices" has been read, and must agree. */
 static fovea_status read_names(uint32_t *tap, uint32_t taps, const fv_config *c, bool given)
 {
     const json_t *names = fv_config_get(c, "out_features");

@@ -1,14 +1,14 @@
-/* dpt.c: reads DPT's neck and writes its steps.
+/* dpt.c: reads DPT's neck and emits its steps.
  *
- *     r_i = conv3x3 resize_i(project_i tap_i)                  a transposed convolution, a strided
- *                                                              one, or nothing
+ *     r_i = conv3x3 resize_i(project_i tap_i)                  resize_i: a transposed convolution,
+ *                                                              a strided one, or nothing
  *     f_i = up(p_i+1) + unit(r_i),  p_i = out(unit(f_i))       from the coarsest level, without
  *                                                              up(p), to the finest
  *
- * `up` is to the size of the next level, twice as large after the last. The official code applies
- * `out`, a product of each pixel alone, after it; here it is before, where there are fewer pixels,
- * which gives the same because the weights of an interpolation sum to 1.
- */
+ * `up` resizes to the size of the next level, or to twice the size after the last level. The
+ * official code applies `out`, a product of each pixel alone, after `up`. Here it is applied before
+ * `up`, where there are fewer pixels. The result is the same, because the weights of an
+ * interpolation sum to 1. */
 #include "models/vit/dpt.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 #include "models/layer.h"
 
 #define WIDTH 65536
-#define FACTOR 16 /* maximum scale of a level's grid */
+#define FACTOR 16 /* largest factor by which a level's grid is scaled */
 
 /* ---- reading ---- */
 
@@ -30,7 +30,8 @@ static fovea_status check_size(const fv_tensor_reader *t, const char *what, uint
                    WIDTH);
 }
 
-/* EFORMAT if `key` has a number for each of n levels, and one of them differs from the tensors'. */
+/* Returns FOVEA_EFORMAT if `key` has a number for each of n levels, and one of them differs from
+ * the tensors'. */
 static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
                           const uint32_t *found, uint32_t n)
 {
@@ -46,7 +47,7 @@ static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const c
     return FOVEA_OK;
 }
 
-/* Reads "reassemble_factors": whole numbers, or reciprocals of whole numbers. */
+/* Reads "reassemble_factors", which are whole numbers or reciprocals of whole numbers. */
 static fovea_status read_scales(fv_dpt *d, const fv_config *c)
 {
     float factor[FV_DPT_LEVELS] = {4, 2, 1, 0.5f};
@@ -90,7 +91,7 @@ static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, const char *prefi
                                uint32_t channels, uint32_t width)
 {
     fv_dpt_level *l = &d->level[i];
-    const uint32_t layer = d->levels - 1 - i; /* the coarsest is first */
+    const uint32_t layer = d->levels - 1 - i; /* the coarsest level is first */
     char name[64];
     snprintf(name, sizeof name, "%sneck.reassemble_stage.layers.%u.", prefix, i);
     FV_TRY(fv_reader_linear(&l->project, t, name, "projection.", channels, width));
@@ -101,7 +102,7 @@ static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, const char *prefi
     if (layer > 0)
         FV_TRY(read_unit(&l->skipped, t, name, "residual_layer1", d->width));
     else
-        fv_reader_ignore(t, name, "residual_layer1"); /* nothing to add at the coarsest level */
+        fv_reader_ignore(t, name, "residual_layer1"); /* the coarsest level adds nothing */
     FV_TRY(read_unit(&l->fused, t, name, "residual_layer2", d->width));
     return fv_reader_linear(&l->out, t, name, "projection.", d->width, d->width);
 }
@@ -191,14 +192,14 @@ fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows)
                             fv_grid_tokens(&b->options->grid));
 }
 
-/* The grid of a level. */
+/* Returns the grid of a level. */
 static fv_grid grid_of(const fv_dpt_level *l, const fv_grid *patches)
 {
     return (fv_grid){(patches->width * l->up - 1) / l->down + 1,
                      (patches->height * l->up - 1) / l->down + 1, 0, 0};
 }
 
-/* Computes a level's features from its projection. */
+/* Emits a level's features from its projection. */
 static fv_view reassemble(const fv_dpt_level *l, fv_builder *b, fv_view projected,
                           const fv_grid *patches, const fv_grid *grid)
 {
@@ -234,7 +235,7 @@ static fv_view reassemble(const fv_dpt_level *l, fv_builder *b, fv_view projecte
     return fv_dpt_conv(b, "level's convolution", &l->conv, out, grid, 0, NULL);
 }
 
-/* conv2 relu(conv1 relu(x)) + res */
+/* Emits conv2 relu(conv1 relu(x)) + res. */
 static fv_view unit(fv_builder *b, const char *label, const fv_dpt_unit *u, fv_view x,
                     const fv_view *res, const fv_grid *grid)
 {

@@ -1,4 +1,4 @@
-/* dpt_head.c: makes and reads the DPT-lite head of a ViT, and writes its steps. */
+/* dpt_head.c: adds and reads the DPT-lite head of a ViT, and emits its steps. */
 #include "models/vit/dpt_head.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 #include "models/vit/backbone.h"
 
 #define OWN "dpt_head."
-#define CHANNELS 128 /* of a new head */
-#define LEVELS 4     /* maximum number of levels of a new head */
+#define CHANNELS 128 /* channels of a new head */
+#define LEVELS 4     /* most levels of a new head */
 #define CLASSES 65536
 #define WIDTH 65536
 
@@ -44,7 +44,7 @@ static fovea_status put_tensors(fv_tensor_reader *t, uint32_t levels, uint32_t w
         FV_TRY(put(t, name, width, 1, false));
         snprintf(name, sizeof name, "neck.convs.%u.", i);
         FV_TRY(put(t, name, CHANNELS, 3, false));
-        if (i > 0) /* the deepest level has no deeper one to add */
+        if (i > 0) /* the deepest level has no deeper level to add */
             FV_TRY(put_unit(t, i, 1));
         FV_TRY(put_unit(t, i, 2));
         snprintf(name, sizeof name, "neck.fusion_stage.layers.%u.projection.", i);
@@ -106,7 +106,7 @@ static fovea_status find_section(fv_config *out, const fv_config *config)
     return out->object ? fv_fields_check_section(out, config, fields) : FOVEA_OK;
 }
 
-/* Reads "max_depth", of a head that gives depth. */
+/* Reads "max_depth" of a head that computes depth. */
 static fovea_status read_max_depth(fv_dpt_head *h, fv_tensor_reader *t, const fv_config *section,
                                    uint32_t rows)
 {

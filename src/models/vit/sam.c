@@ -1,4 +1,4 @@
-/* sam.c: SAM's encoder, of transformers, timm or its authors.
+/* sam.c: SAM's encoder, as in transformers, timm or its authors' code.
  *
  *     x = embed(patches) + positions
  *     x = x + proj attention(LN1 x);  x = x + mlp(LN2 x)      per block
@@ -7,12 +7,11 @@
  * Attention is in windows in most blocks and over all tokens in a few. A relative position term,
  * q_i . R_h[y_i - y_j] + q_i . R_w[x_i - x_j], is added to the score of query i and key j.
  *
- * At another size than the trained one, the position table is resized as timm does (bicubic,
- * antialiased), and R_h and R_w of blocks over all tokens linearly, as the official code does.
- * Windows keep their size; those at the right and bottom are padded. If another attention than
- * softmax is chosen, it replaces the attention over all tokens, without relative positions; windows
- * keep softmax.
- */
+ * At a size other than the trained one, the position table is resized as timm does (bicubic,
+ * antialiased). R_h and R_w of blocks over all tokens are resized linearly, as in the official
+ * code. Windows keep their size; those at the right and bottom are padded. If another attention
+ * than softmax is chosen, it replaces the attention over all tokens, without relative positions.
+ * Windows keep softmax. */
 #include "models/vit/sam.h"
 
 #include <math.h>
@@ -37,12 +36,12 @@
 
 /* ---- reading ---- */
 
-/* The names of tensors by origin: stems as in vit.h. */
+/* The names of tensors by their origin: stems as in vit.h. */
 static const struct names {
-    const char *prefix, *patch, *block; /* block: with its number */
+    const char *prefix, *patch, *block; /* block: prefix of a block, with its number */
     const char *ln1, *ln2, *fc1, *fc2;
     const char *neck, *neck_norm, *neck_conv, *neck_conv_norm;
-    float eps; /* epsilon of the blocks' norms, if config.json does not have it */
+    float eps; /* epsilon of the blocks' norms, if config.json does not specify it */
 } names[] = {
     {"vision_encoder.", "patch_embed.projection.", "layers.%u.", "layer_norm1.", "layer_norm2.",
      "mlp.lin1.", "mlp.lin2.", "neck.conv1.", "neck.layer_norm1.", "neck.conv2.",
@@ -58,7 +57,7 @@ static const struct names {
 /* Properties of timm's models that do not follow from tensors. */
 static const struct {
     const char *begin;
-    uint32_t heads, every; /* the last of every `every` blocks attends over all tokens */
+    uint32_t heads, every; /* the last block in each group of `every` attends over all tokens */
 } timm[] = {{"samvit_base_", 12, 3}, {"samvit_large_", 16, 6}, {"samvit_huge_", 16, 8}};
 
 /* Fields of its configurations, in addition to those of ViTs. */
@@ -69,7 +68,7 @@ static const char fields[] =
 typedef struct reader {
     fv_tensor_reader t;
     const fv_config *config;
-    fv_config vision; /* section of the encoder: "vision_config", "model_args", or the whole file */
+    fv_config vision; /* section of the encoder: "vision_config", "model_args" or the whole file */
     const char *type;
     const struct names *n;
     fv_sam *s;
@@ -111,7 +110,7 @@ static fovea_status read_windows(reader *r)
         return fv_config_u32s(r->global, r->globals, &r->vision, "global_attn_indexes", 0,
                               s->depth - 1);
     }
-    uint32_t every = 3; /* transformers' default: blocks 2, 5, 8, 11 */
+    uint32_t every = 3; /* transformers' default: blocks 2, 5, 8 and 11 attend over all tokens */
     for (size_t i = 0; i < sizeof timm / sizeof *timm; i++)
         if (fv_begins_with(r->type, timm[i].begin))
             every = timm[i].every;
@@ -177,7 +176,7 @@ static fovea_status read_positions(reader *r)
     FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "image_size"));
     FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "img_size"));
     if (t) {
-        const bool first = t->rank == 4; /* a batch of one */
+        const bool first = t->rank == 4; /* the first dimension is a batch of one */
         s->table_height = fv_tensor_dimension(t, first ? 1 : 0);
         s->table_width = fv_tensor_dimension(t, first ? 2 : 1);
         FV_TRY(fv_reader_check_size(&r->t, "height of the position table", s->table_height,
@@ -201,7 +200,7 @@ static fovea_status read_positions(reader *r)
                                 FV_SAM_SIDE_MOST * 16);
 }
 
-/* Cuts `count` blocks of `c` rows, from block `from` on, out of the tensor with queries, keys and
+/* Extracts `count` blocks of `c` rows, from block `from` on, of the tensor with queries, keys and
  * values. */
 static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t c, uint32_t from,
                 uint32_t count)
@@ -235,8 +234,8 @@ static fovea_status read_qkv(reader *r, fv_sam_block *block)
     return FOVEA_OK;
 }
 
-/* Reads a table of relative positions. In windows it must fit their side; over all tokens it will
- * be resized to the grid. */
+/* Reads a table of relative positions. In windows, it must have their size; over all tokens, it
+ * will be resized to the grid. */
 static fovea_status read_rel_pos(reader *r, fv_weight *w, const fv_sam_block *b, const char *stem)
 {
     const fv_tensor *t = fv_reader_find(&r->t, r->block, stem, "");
@@ -305,7 +304,7 @@ static fovea_status read_tensors(reader *r)
     if (head)
         FV_TRY(fv_reader_linear(&s->head, &r->t, "", "head.fc.", fv_tensor_dimension(head, 0),
                                 s->neck_norm.w.cols));
-    /* Checks only names with the encoder's prefix: a complete SAM also has a decoder. */
+    /* Checks only names with the encoder's prefix, because a complete SAM also has a decoder. */
     return fv_reader_all_used(&r->t, r->n->prefix);
 }
 
@@ -373,8 +372,8 @@ typedef struct context {
     fv_windows windows;
 } context;
 
-/* Adds the relative positions of the queries q, which are grids of width x height tokens one after
- * another. */
+/* Adds the relative positions of the queries q to `a`. The queries are grids of width x height
+ * tokens, one after another. */
 static void add_positions(const context *c, const fv_sam_block *w, fv_attention *a, uint32_t width,
                           uint32_t height, fv_view q, uint32_t rows)
 {
@@ -457,7 +456,7 @@ static void block(context *c, uint32_t i)
     fv_emit_leave_block(b);
 }
 
-/* Writes the rows of the last norm to `out`. */
+/* Emits the neck, whose last norm writes to `out`. */
 static void neck(const context *c, fv_view out)
 {
     fv_builder *b = c->b;

@@ -1,14 +1,13 @@
-/* vit.c: the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, DINOv3, CLIP, SigLIP, EVA,
- * BEiT.
+/* vit.c: emits the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, DINOv3, CLIP, SigLIP,
+ * EVA, BEiT.
  *
  *     x = embed(patches) + positions
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)      per block
  *     heads on LN x
  *
- * Keys and values of a block are computed before its queries, from a norm of their own. They are
- * the last steps of the sweep of the previous block, so that only x has to be stored between sweeps
- * (linear attention), or x, K and V (softmax).
- */
+ * A block's keys and values are computed before its queries, from a separate copy of the norm. They
+ * are the last steps of the previous block's sweep. So only x (linear attention), or x, K and V
+ * (softmax), has to be stored between sweeps. */
 #include "models/vit/vit.h"
 
 #include <math.h>
@@ -40,7 +39,7 @@ static void norm(const fv_vit_stream *c, const char *label, fv_view in, const fv
     fv_emit_layernorm(c->b, label, in, &l->w, &l->b, c->v->eps, out, rows);
 }
 
-/* The class, distillation and register rows with their positions added. */
+/* Returns the class, distillation and register rows with their positions added. */
 static fv_weight prefix_rows(const fv_vit *v)
 {
     fv_weight sum = v->prefix_rows;
@@ -78,15 +77,15 @@ void fv_vit_emit_hidden(const fv_vit_stream *c, uint32_t i)
                   &c->b->options->grid);
 }
 
-/* Whether block i has gates of SLA. Without weights all gates are equal. That changes nothing if a
- * token's gates add up to the number of heads; if they add up to 1, it does. */
+/* Returns whether block i has SLA's gates. Without weights, all gates are equal. Equal gates change
+ * nothing if a token's gates sum to the number of heads, but they do if the sum is 1. */
 static bool gated(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
 {
     return attention->gated && (c->v->sla_share || fv_weight_present(&c->v->block[i].sla_q));
 }
 
-/* SLA's gates of q or k. `made`: the rows of q or k; x: the rows from which these were projected.
- * Without weights the logits are a product with 0, so that all gates are equal. */
+/* Emits SLA's gates of q or k. `made` are the rows of q or k, and x the rows from which these were
+ * projected. Without weights, the logits are a product with 0, so that all gates are equal. */
 static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight *w, fv_view x,
                      fv_view made)
 {
@@ -102,17 +101,17 @@ static fv_view gates(const fv_vit_stream *c, const char *label, const fv_weight 
     return fv_emit_gates(b, label, logits, c->v->sla_share ? 1.f : (float)heads, heads, c->tokens);
 }
 
-/* Rotates queries or keys by the positions of their tokens (RoPE). Linear attention does that
- * itself. */
+/* Emits the rotation of queries or keys by the positions of their tokens (RoPE). Linear attention
+ * rotates its features itself. */
 static void turn(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view x)
 {
-    const uint32_t d = a->cos.cols; /* of a head, or of all */
+    const uint32_t d = a->cos.cols; /* columns of one head, or of all heads */
     if (c->v->rope.rule != FV_ROPE_NONE)
         fv_emit_rope(c->b, label, x, &a->cos, &a->sin, &c->b->options->grid,
                      d ? c->v->width / d : 0, d, x);
 }
 
-/* The frequencies of block i: for the x axis, then for the y axis. */
+/* Returns the frequencies of block i: for the x axis, then for the y axis. */
 static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
 {
     const uint32_t n = v->heads, d = v->frequencies.cols;
@@ -127,8 +126,7 @@ static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
     return w;
 }
 
-/* Makes the tables of the rotation. Blocks share them, unless they have frequencies of their own.
- */
+/* Makes the tables of the rotation. Blocks share them, unless blocks have their own frequencies. */
 static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_weight *sin)
 {
     fv_builder *b = c->b;
@@ -168,7 +166,7 @@ static void turn_features(const fv_vit_stream *c, const fv_attention_name *atten
     a->flags |= FV_FLAG_ROPE;
 }
 
-/* The constant of a mechanism: nala_lambda or pola_alpha; 0 for other mechanisms. */
+/* Returns the constant of a mechanism: nala_lambda or pola_alpha; 0 for other mechanisms. */
 static double constant_of(const fv_vit *v, uint32_t mech)
 {
     const bool nala = mech == FV_MECH_NALA || mech == FV_MECH_NALA_PAPER;
@@ -176,7 +174,7 @@ static double constant_of(const fv_vit *v, uint32_t mech)
     return (double)(nala ? v->linear.nala_lambda : other);
 }
 
-/* Fails unless the channels of a head can be divided by the number of the mechanism's streams. */
+/* Fails unless the number of the mechanism's streams divides the channels of a head. */
 static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
 {
     const fv_mech_traits *t = fv_mech_table[a->mech];
@@ -187,20 +185,20 @@ static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
                                    i, t->title, a->dv));
 }
 
-/* Whether the block has learned maps before the feature map. */
+/* Returns whether the block has learned maps before the feature map. */
 static bool maps(const fv_vit_block *w, uint32_t mech)
 {
     return mech == FV_MECH_HEDGEHOG && fv_weight_present(&w->map_q.w);
 }
 
-/* Whether the projection and the map are computed as one layer. Not in training, which needs both
- * results. */
+/* Returns whether the projection and the map are computed as one layer. In training they are not,
+ * because training needs both results. */
 static bool maps_at_once(const fv_vit_stream *c, const fv_layer *with_map)
 {
     return !c->b->options->training && fv_weight_present(&with_map->w);
 }
 
-/* Projects keys, through the learned map if `mapped`, then values. */
+/* Emits the projection of keys, through the learned map if `mapped`, then of values. */
 static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bool mapped,
                                fv_view normed)
 {
@@ -219,7 +217,7 @@ static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bo
     return kv;
 }
 
-/* Projects keys and values of block i from normalised tokens, and sets up `a`. */
+/* Emits the projection of block i's keys and values from normalised tokens, and sets up `a`. */
 static void project_kv(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                        fv_view normed, fv_attention *a)
 {
@@ -245,8 +243,8 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     check_heads(b, a, i);
     if (w->vectors.rows == fv_mech_table[a->mech]->params)
         a->param = w->vectors;
-    /* The papers add eps to means over tokens; linear attention here adds it to sums over n tokens.
-     */
+    /* The papers add eps to means over tokens. Here, linear attention adds it to sums over n
+     * tokens. */
     const bool sums = attention->kind == FV_ATTENTION_LINEAR;
     fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
     if (a->flags & FV_FLAG_GATED)
@@ -260,13 +258,14 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     fv_emit_keys(b, "keys", a);
 }
 
-/* Whether biases are added to the scores of block i; only softmax over all tokens has them. */
+/* Returns whether biases are added to the scores of block i. Only softmax over all tokens has
+ * biases. */
 static bool biased(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i)
 {
     return attention->kind == FV_ATTENTION_SOFTMAX && fv_vit_has_bias(c->v, i);
 }
 
-/* Computes the attention of a->queries rows of q, from row `from` on, and writes the result to the
+/* Emits the attention of a->queries rows of q, from row `from` on, and writes the result to the
  * same rows of `out`. The other rows of `out` become those of `res`, or 0 without `res`. */
 static void attend_rows(const fv_vit_stream *c, const char *label, const fv_attention *a, fv_view q,
                         uint32_t from, fv_view res, fv_view out)
@@ -284,7 +283,8 @@ static void attend_rows(const fv_vit_stream *c, const char *label, const fv_atte
         fv_emit_gather(b, label, seen, table, 1, res, out, c->tokens, width);
 }
 
-/* The first c->masked tokens attend inside their masks, the others to all tokens. */
+/* Emits attention in which the first c->masked tokens attend inside their masks, and the others to
+ * all tokens. */
 static void attend_masked(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                           fv_attention a, fv_view q, fv_view out)
 {
@@ -302,7 +302,7 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     attend_rows(c, "masked attention", &a, q, 0, out, out);
 }
 
-/* Projects queries by layer `l`; linear attention may scale them. */
+/* Emits the projection of queries by layer `l`. Linear attention may scale the queries. */
 static void project_q(const fv_vit_stream *c, const fv_layer *l, bool softmax, fv_view normed,
                       fv_view q)
 {
@@ -319,8 +319,8 @@ static void project_q(const fv_vit_stream *c, const fv_layer *l, bool softmax, f
     fv_emit_gemm(c->b, "q", &g);
 }
 
-/* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
- * convolution of v, if a model with prefix tokens has one. */
+/* Emits the projection of queries from normalised tokens, and the attention to the keys and values
+ * of `a`. `dwc` is the convolution of v, if a model with prefix tokens has one. */
 static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                       fv_view normed, fv_view dwc, fv_attention *a)
 {
@@ -361,8 +361,8 @@ static void enter_block(fv_builder *b, uint32_t i)
     fv_emit_enter_block(b, "block %u", i);
 }
 
-/* The convolution of v in a model with prefix tokens, in a sweep of its own over only the patches.
- */
+/* Emits the convolution of v in a model with prefix tokens, in a separate sweep over only the
+ * patches. */
 static fv_view convolve_patches(const fv_vit_stream *c, const fv_vit_block *w)
 {
     const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
@@ -423,7 +423,7 @@ static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv
     return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
 }
 
-/* `inner`: a norm of the input of fc2; may be NULL or absent. */
+/* Emits an MLP. `inner` is a norm of the input of fc2; it may be NULL or absent. */
 static void mlp(const fv_vit_stream *c, const fv_layer *ln, const fv_layer *fc1,
                 const fv_layer *inner, const fv_layer *fc2, const fv_weight *scale, fv_view x,
                 uint32_t rows)
@@ -451,7 +451,7 @@ void fv_vit_emit_block(fv_vit_stream *c, uint32_t i)
     fv_emit_leave_block(c->b);
 }
 
-/* Attention pooling (SigLIP): one learned query over all tokens, then a residual MLP. */
+/* Emits attention pooling (SigLIP): one learned query over all tokens, then a residual MLP. */
 static void pool_map(const fv_vit_stream *c, fv_view y, fv_view out)
 {
     fv_builder *b = c->b;
@@ -483,8 +483,8 @@ static void pool_map(const fv_vit_stream *c, fv_view y, fv_view out)
     b->scope[0] = 0;
 }
 
-/* Writes token `row` of the prefix, normalised, to the row `out`. It is taken from the residual
- * stream and normalised alone, so that the normalised tokens need not be stored for it. */
+/* Emits token `row` of the prefix, normalised, written to the row `out`. Only this token is
+ * normalised, from the residual stream, so that the normalised tokens need not be stored for it. */
 static void prefix_token(const fv_vit_stream *c, uint32_t row, fv_view out)
 {
     const fv_vit *v = c->v;
@@ -532,8 +532,8 @@ static void pool(const fv_vit_stream *c, fv_view y, fv_view pooled)
         norm(c, "norm of the pooled", out, &v->fc_norm, pooled, 1);
 }
 
-/* Writes the segmentation logits of the patches. In a model with prefix tokens, patches are taken
- * from the residual stream, which is stored anyway, and normalised again. */
+/* Emits the segmentation logits of the patches. In a model with prefix tokens, the patches are
+ * normalised again from the residual stream, which is stored anyway. */
 static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, fv_view y)
 {
     fv_builder *b = c->b;
@@ -550,7 +550,7 @@ static void segment(const fv_vit_stream *c, const fovea_model *m, bool normed, f
     fv_segmentation_emit(m, b, 0, y, &b->options->grid);
 }
 
-/* Writes C-RADIO's outputs: the concatenated class tokens of the summary, and the patches. */
+/* Emits C-RADIO's outputs: the concatenated class tokens of the summary, and the patches. */
 static void summarise(const fv_vit_stream *c, fv_view y)
 {
     fv_builder *b = c->b;

@@ -1,12 +1,12 @@
 /* vit_bias.c: reads biases of softmax's scores by relative position (BEiT), resizes them, and
- * expands them to a value for every pair of tokens. */
+ * expands them to one value per pair of tokens. */
 #include "base/num.h"
 #include "graph/emit.h"
 #include "models/vit/vit_reader.h"
 
-#define OTHERS 3          /* rows that are not for pairs of patches */
-#define SIDE 4096         /* maximum side of the grid for which they were trained */
-#define MOST (2ull << 30) /* bytes of a plan's biases */
+#define OTHERS 3          /* number of rows that are not for pairs of patches */
+#define SIDE 4096         /* largest side of the grid for which the biases were trained */
+#define MOST (2ull << 30) /* most bytes of a plan's biases */
 #define SHARED "use_shared_relative_position_bias"
 
 /* ---- reading ---- */
@@ -22,7 +22,8 @@ static uint64_t rows_for(uint32_t width, uint32_t height)
     return (2ull * width - 1) * (2ull * height - 1) + OTHERS;
 }
 
-/* Finds the grid of a table of `rows`: that of the picture size in config.json, else a square. */
+/* Finds the grid of a table of `rows` rows: the grid of the picture size in config.json, else a
+ * square. */
 static fovea_status find_grid(fv_vit_reader *r, uint32_t rows)
 {
     fv_vit *v = r->v;
@@ -52,9 +53,9 @@ static fovea_status find_grid(fv_vit_reader *r, uint32_t rows)
                    r->t.source->name, rows, r->config->file);
 }
 
-/* Finds whether a checkpoint has biases of each block or shared ones. transformers' configuration
- * says so; if a checkpoint has tensors that its configuration does not want, it is refused: here
- * for shared ones, for a block's by the check for tensors that were not read. */
+/* Determines whether a checkpoint has biases per block or shared ones. transformers' configuration
+ * specifies this. A checkpoint with biases that its configuration excludes is refused: shared ones
+ * by this function, a block's by the check for unread tensors. */
 static fovea_status read_form(fv_vit_reader *r, bool *shared)
 {
     const fv_vit_names *n = r->n;
@@ -131,8 +132,8 @@ bool fv_vit_has_bias(const fv_vit *v, uint32_t i)
     return fv_weight_present(&v->block[i].bias) || fv_weight_present(&v->bias);
 }
 
-/* Checks the size of the biases before they are allocated: it grows with the square of the number
- * of tokens. */
+/* Checks the size of the biases before they are allocated, because it grows with the square of the
+ * number of tokens. */
 static fovea_status check_memory(const fv_vit *v, const fv_builder *b)
 {
     const uint64_t tokens = fv_grid_tokens(&b->options->grid);
@@ -154,7 +155,7 @@ static fovea_status check_memory(const fv_vit *v, const fv_builder *b)
                    (double)MOST / (1 << 30));
 }
 
-/* Fills the (tokens, tokens) biases of one head from its values by offset. */
+/* Expands one head's values by offset to (tokens, tokens) biases. */
 static void expand(float *out, const float *of, const float *others, const fv_grid *g)
 {
     const size_t patches = (size_t)g->width * g->height, line = 2 * (size_t)g->width - 1;
@@ -210,7 +211,7 @@ fv_weight fv_vit_emit_bias(const fv_vit *v, fv_builder *b, uint32_t i)
     const fv_weight *own = &v->block[i].bias;
     if (fv_weight_present(own))
         return emit_bias(v, b, own);
-    if (b->bias_of != &v->bias) /* a student's and its teacher's are different */
+    if (b->bias_of != &v->bias) /* a student's biases differ from its teacher's */
         b->bias = emit_bias(v, b, &v->bias);
     b->bias_of = &v->bias;
     return b->bias;

@@ -8,8 +8,8 @@
 #define MAP_K "attn.map_k."
 #define VECTORS "attn.vectors" /* learned vectors of the attention's feature map: (vectors, C) */
 
-/* The rows (of a bias: columns) of q or k, from `offset` of a tensor on, with channels paired for
- * RoPE. */
+/* Returns the rows (of a bias: columns) of q or k, from `offset` of a tensor on, with channels
+ * paired for RoPE. */
 static fv_weight_part rotated(const fv_tensor *t, uint64_t offset, uint32_t c, bool bias,
                               uint32_t paired)
 {
@@ -21,8 +21,8 @@ static fv_weight_part rotated(const fv_tensor *t, uint64_t offset, uint32_t c, b
                             .paired_cols = bias ? paired : 0};
 }
 
-/* Reads the mask by which DINOv3's authors multiply the bias of q, k and v: ones, but zeros for k.
- */
+/* Reads the mask by which DINOv3's authors multiply the bias of q, k and v: ones, except zeros for
+ * k. */
 static fovea_status read_mask(bool *masked, fv_vit_reader *r, const char *prefix, const char *stem)
 {
     const uint32_t c = r->v->width;
@@ -46,7 +46,7 @@ static fovea_status read_mask(bool *masked, fv_vit_reader *r, const char *prefix
     return FOVEA_OK;
 }
 
-/* Cuts the rows, or biases, of q, k and v out of one tensor. */
+/* Extracts the rows, or biases, of q, k and v from one tensor. */
 static fovea_status cut(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
                         const char *stem, bool bias, uint32_t paired)
 {
@@ -95,7 +95,7 @@ static fovea_status read_bias(fv_vit_reader *r, fv_weight *b, uint32_t cols, con
         (fv_weight_part){.rows = 1, .col0 = col0, .cols = r->v->width, .paired_cols = paired});
 }
 
-/* Reads biases from tensors of their own; the bias of k is zero if it does not exist. */
+/* Reads biases from separate tensors. The bias of k is zero if it does not exist. */
 static fovea_status read_biases(fv_vit_reader *r, fv_vit_block *b)
 {
     const fv_vit_names *n = r->n;
@@ -137,7 +137,7 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
                    .tensor = t, .rows = heads, .cols = c, .row_stride = 1, .col_stride = heads});
         return FOVEA_OK;
     }
-    /* Only the channels of each row's own head differ from 0. */
+    /* In each row, only the channels of the row's own head differ from 0. */
     float *wide;
     const fv_tensor *spread;
     FV_TRY(fv_model_floats(&wide, &spread, r->t.m, heads, c));
@@ -179,7 +179,8 @@ static fovea_status read_map(fv_vit_reader *r, fv_layer *l, const char *stem)
 }
 
 /* Folds a map into the layer before it: M (W x + b) s + m = ((M W) x + M b + m / s) s, where s is
- * the scale of queries. Absent if a part of W or b is not whole, unchanged heads. */
+ * the scale of queries. Returns an absent layer if a part of W or b does not consist of whole,
+ * unchanged heads. */
 static fv_layer with_map(const fv_layer *l, const fv_layer *map, float scale)
 {
     const fv_layer none = {.w = {.rows = 0}};
@@ -219,8 +220,8 @@ static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
     return FOVEA_OK;
 }
 
-/* Adds the gates, vectors and maps of the student's attention, initialised so that they change
- * nothing, and what its authors put around it. */
+/* Adds the gates, vectors and maps of the student's attention, initialised so that they do not
+ * change the result, and the modules that its authors put around it. */
 static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
 {
     const uint64_t c = r->v->width, gates[2] = {c, r->v->linear.heads};
@@ -251,7 +252,7 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     return status;
 }
 
-/* Reads the vectors of the checkpoint's own attention, as many as there are. */
+/* Reads all vectors of the checkpoint's own attention. */
 static fovea_status read_vectors(fv_vit_reader *r, fv_vit_block *b)
 {
     const fv_tensor *t = fv_reader_find(&r->t, r->block, VECTORS, "");
@@ -337,7 +338,7 @@ fovea_status fv_vit_read_blocks(fv_vit_reader *r)
             FV_TRY(put_learned(r, i));
         FV_TRY(read_attention(r, &v->block[i]));
         FV_TRY(read_mlp(r, &v->block[i]));
-        /* If a weight were not read, the result would silently be wrong. */
+        /* Unread weights would make the result silently wrong. */
         FV_TRY(fv_reader_all_used(&r->t, r->block));
     }
     return FOVEA_OK;

@@ -1,4 +1,4 @@
-/* vit_heads.c: reads what follows the blocks of a ViT: norm, pooling, heads. */
+/* vit_heads.c: reads the parts after the blocks of a ViT: norm, pooling, heads. */
 #include <string.h>
 
 #include "base/num.h"
@@ -37,8 +37,8 @@ static fovea_status read_map(fv_vit_reader *r)
     return fv_reader_linear(&v->map.fc2, &r->t, p, n->map_fc2, c, hidden);
 }
 
-/* Reads the last norm of transformers' BEiT, which is of the mean of the patches or of all tokens.
- * A file of only the encoder may not have the first. */
+/* Reads the last norm of transformers' BEiT, which is applied to the mean of the patches or to all
+ * tokens. A file with only the encoder may lack the norm of the mean. */
 static fovea_status read_beit_pool(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -56,15 +56,16 @@ static fovea_status read_beit_pool(fv_vit_reader *r)
     return fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width);
 }
 
-/* Whether no norm follows the last block: in Perception Encoders, and in encoders of larger models.
- */
+/* Returns whether no norm follows the last block, as in Perception Encoders and in encoders of
+ * larger models. */
 static bool ends_in_blocks(const fv_vit_reader *r)
 {
     return r->kind == FV_VIT_EVA || strstr(r->type, "_radio_v") || strstr(r->type, "_intern300m_");
 }
 
 /* Reads "global_pool" of config.json or of "model_args". If it is missing, a norm after the pooling
- * shows that patches are averaged. FV_POOL_NONE: it depends on whether there is a class token. */
+ * shows that patches are averaged. FV_POOL_NONE means that the pooling depends on whether there is
+ * a class token. */
 static fovea_status read_timm_pool(fv_vit_reader *r)
 {
     static const char *const names[] = {"", "token", "avg", "max", "avgmax"};
@@ -93,14 +94,15 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
     const bool timm = n->origin == FV_VIT_TIMM;
-    if (r->kind == FV_VIT_RADIO) /* no last norm and no pooling: its outputs are `summary` */
+    /* no last norm and no pooling, because its outputs are `summary` and the patches */
+    if (r->kind == FV_VIT_RADIO)
         return FOVEA_OK;
     if (n->origin == FV_VIT_HF && r->kind == FV_VIT_BEIT)
         return read_beit_pool(r);
     if (fv_reader_find(&r->t, r->prefix, n->fc_norm, "weight"))
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width));
-    /* Some of timm's models have a norm after the pooling instead of the last norm, some have no
-     * norm. */
+    /* Some of timm's models have a norm after the pooling instead of the last norm, and some have
+     * no norm. */
     const bool without = timm && (fv_weight_present(&v->fc_norm.w) || ends_in_blocks(r));
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
         FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));
@@ -120,8 +122,8 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* Finds the root of a head: that of the encoder, or a shorter prefix, under which the head must be
- * for `width` channels. */
+/* Finds the root of a head: the root of the encoder, or a shorter prefix. With a shorter prefix,
+ * the head must read `width` channels. */
 static bool find_head(fv_tensor_reader *out, const fv_vit_reader *r, const char *stem,
                       uint32_t width)
 {
@@ -131,8 +133,8 @@ static bool find_head(fv_tensor_reader *out, const fv_vit_reader *r, const char 
            fv_tensor_dimension(fv_reader_find(out, "", stem, "weight"), 1) == width;
 }
 
-/* Reads two heads whose logits are averaged, as one: half of each weight side by side, biases
- * added. */
+/* Reads two heads whose logits are averaged as one head: half of each weight, concatenated, and
+ * half the sum of the biases. */
 static fovea_status read_head_pair(fv_vit_reader *r, fv_tensor_reader *t)
 {
     const fv_vit_names *n = r->n;
@@ -180,8 +182,7 @@ static fovea_status put_head(fv_vit_reader *r, uint32_t classes)
     return fv_reader_put_head(&r->t, r->n->head, classes, r->v->width * (both ? 2 : 1));
 }
 
-/* Logs that the configuration says that there is a head, but the checkpoint has no tensors of it.
- */
+/* Logs that the configuration describes a head, but the checkpoint has no tensors of it. */
 static fovea_status tell_missing(const fv_vit_reader *r)
 {
     static const char classifier[] = "ForImageClassification";

@@ -1,4 +1,4 @@
-/* vit_kinds.c: the kinds of ViTs, and the model types that a configuration has for each. */
+/* vit_kinds.c: the kinds of ViTs, and the model types of each kind in a configuration. */
 #include <string.h>
 
 #include "base/num.h"
@@ -41,10 +41,10 @@ const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
-/* The kind of a model_type of transformers, or of a name of timm or torch.hub, by how it begins and
- * what it contains. The first line that fits applies. */
+/* The kind of a model_type of transformers, or of a name of timm or torch.hub, by the beginning of
+ * the name and a part that it contains. The first line that fits applies. */
 static const struct {
-    const char *begin, *part; /* a NULL part: the name is `begin` exactly */
+    const char *begin, *part; /* if part is NULL, the name is exactly `begin` */
     enum fv_vit_kind kind;
 } types[] = {
     {"vit", NULL, FV_VIT_PLAIN},         {"deit", NULL, FV_VIT_DEIT},

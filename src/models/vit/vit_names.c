@@ -28,8 +28,7 @@ const char *const fv_vit_prefixes[] = {
     NULL,
 };
 
-/* Names that schemes of transformers' encoders, and of the original repositories, have in common.
- */
+/* Names that several schemes of transformers' encoders, or of the original repositories, share. */
 #define HF_EMBEDDING                                                                               \
     .patch = "embeddings.patch_embeddings.projection.", .cls = "embeddings.cls_token",             \
     .pos = "embeddings.position_embeddings", .post = "layernorm.", .head = "classifier."
@@ -80,7 +79,7 @@ const char *const fv_vit_prefixes[] = {
         __VA_ARGS__                                                                                \
     }
 const fv_vit_names fv_vit_schemes[] = {
-    /* inside transformers 5, which renames tensors when it saves: DINOv2 */
+    /* transformers 5's memory, which has other names than its files: DINOv2 */
     SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = DINO_KINDS,
            .marks = {"encoder.layer.0.attention.q_proj.weight"}, HF_EMBEDDING, PROJECTIONS,
            DINO_BLOCK, .block = "encoder.layer.%u.", .gate = "mlp.gate_proj.", .up = "mlp.up_proj.",
@@ -97,7 +96,7 @@ const fv_vit_names fv_vit_schemes[] = {
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
            .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES, VIT_HEADS,
            .fc1 = "intermediate.dense.", .fc2 = "output.dense."),
-    /* transformers: BEiT, Data2Vec's of pictures */
+    /* transformers: BEiT, Data2Vec for pictures */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(BEIT),
            .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES,
            .ln1 = "layernorm_before.", .ln2 = "layernorm_after.", .ls1 = "lambda_1",
@@ -116,11 +115,11 @@ const fv_vit_names fv_vit_schemes[] = {
     /* transformers: DINOv3 */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(DINOV3), .marks = {"layer.0.attention.q_proj.weight"},
            DINOV3_NAMES, .block = "layer.%u."),
-    /* the same inside transformers 5 */
+    /* transformers 5's memory: DINOv3 */
     SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(DINOV3),
            .marks = {"model.layer.0.attention.q_proj.weight"}, DINOV3_NAMES,
            .block = "model.layer.%u."),
-    /* ViT, DeiT, I-JEPA inside transformers 5 */
+    /* transformers 5's memory: ViT, DeiT, I-JEPA */
     SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
            .marks = {"layers.0.layernorm_before.weight"}, HF_EMBEDDING, PROJECTIONS, VIT_HEADS,
            .block = "layers.%u.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
@@ -144,13 +143,13 @@ const fv_vit_names fv_vit_schemes[] = {
     SCHEME(.origin = FV_VIT_TIMM, .kinds = ALL_KINDS, ORIGINAL_NAMES, .dist = "dist_token",
            .reg = "reg_token", .pre = "norm_pre.", .inner = "attn.norm.", .inner_mlp = "mlp.norm.",
            POOL_NAMES, .head_cls = "head.", .head_dist = "head_dist."),
-    /* timm: EVA and what is built of it, BEiT; queries, keys and values in one tensor */
+    /* timm: EVA and models based on it, BEiT; queries, keys and values in one tensor */
     SCHEME(.origin = FV_VIT_TIMM, .kinds = EVA_KINDS, .marks = {"blocks.0.attn.qkv.weight"},
            EVA_NAMES, .qkv = "attn.qkv.", .q_bias = "attn.q_bias", .v_bias = "attn.v_bias",
            .rel_bias = "attn.relative_position_bias_table",
            .rel_bias_shared = "rel_pos_bias.relative_position_bias_table", .gate = "mlp.fc1_g.",
            .up = "mlp.fc1_x.", .gated2 = "mlp.fc2."),
-    /* in three */
+    /* timm: the same models; queries, keys and values in three tensors */
     SCHEME(.origin = FV_VIT_TIMM, .kinds = EVA_KINDS, .marks = {"blocks.0.attn.q_proj.weight"},
            EVA_NAMES, .q = "attn.q_proj.", .k = "attn.k_proj.", .v = "attn.v_proj.",
            .gate = "mlp.fc1_g.", .up = "mlp.fc1_x.", .gated2 = "mlp.fc2."),

@@ -1,8 +1,7 @@
 /* vit_read.c: reads the roles of a ViT from the names and shapes of a checkpoint's tensors.
  *
- * Sizes are read from config.json, or from the tensors if it does not have them; each tensor is
- * then checked against the sizes.
- */
+ * Sizes are read from config.json, or from the tensors if config.json does not have them. Each
+ * tensor is then checked against the sizes. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "models/vit/dpt_head.h"
 #include "models/vit/vit_reader.h"
 
-/* Refuses models that differ from a ViT in ways that do not follow from tensors. */
+/* Refuses models that differ from a ViT in ways that tensors do not show. */
 static fovea_status refuse_unlike(const fv_vit_reader *r)
 {
     for (const fv_vit_unlike *u = fv_vit_unlikes; u->begin; u++)
@@ -26,7 +25,7 @@ static fovea_status refuse_unlike(const fv_vit_reader *r)
 
 /* ---- names of tensors ---- */
 
-/* Whether find_scheme tries a root. */
+/* Returns whether find_scheme tries a root. */
 static bool is_usual_root(const char *root)
 {
     for (const char *const *p = fv_vit_prefixes; *p; p++)
@@ -36,8 +35,8 @@ static bool is_usual_root(const char *root)
     return false;
 }
 
-/* The kind of a scheme that has the prefix tokens found under a root; false: the scheme has no such
- * kind. */
+/* Finds the kind of a scheme whose prefix tokens are those under a root. Returns false if the
+ * scheme has no such kind. */
 static bool kind_of(enum fv_vit_kind *out, const fv_vit_names *n, const fv_tensor_reader *t)
 {
     const bool cls = n->cls && fv_reader_lists(t, "", n->cls, "");
@@ -63,7 +62,7 @@ static bool has_mark(const fv_vit_names *n, const fv_tensor_reader *t)
     return found;
 }
 
-/* Finds the first scheme that fits the names of tensors under some root, whatever the root is. */
+/* Finds the first scheme that fits the names of tensors under any root. */
 static bool find_nearest(const fv_vit_names **out, enum fv_vit_kind *kind, fv_tensor_reader *t)
 {
     for (const fv_vit_names *n = fv_vit_schemes; n->patch; n++) {
@@ -92,7 +91,7 @@ bool fv_vit_nearest(fv_nearest *out, const fv_source *source)
     return true;
 }
 
-/* Fails with EFORMAT because no scheme of the kind fits. */
+/* Fails with FOVEA_EFORMAT because no scheme of the kind fits. */
 static fovea_status fail_unknown(const fv_vit_reader *r)
 {
     fv_tensor_reader t = {.source = r->t.source};
@@ -149,8 +148,8 @@ static fovea_status check_word(fv_vit_reader *r, const char *name)
     return fv_reader_all_used(&r->t, words);
 }
 
-/* Refuses tensors of the encoder that were not read, except those of blocks that are left out. In
- * files of timm and of DINOv2's authors, tensors that are not the encoder's are heads. */
+/* Refuses unread tensors of the encoder, except those of blocks that are left out. In files of timm
+ * and of DINOv2's authors, tensors outside the encoder belong to heads. */
 static fovea_status check_tensors(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -158,7 +157,7 @@ static fovea_status check_tensors(fv_vit_reader *r)
         fv_reader_leave(&r->t, r->prefix, "head");
         fv_reader_ignore(&r->t, r->prefix, "mask_token");
         fv_reader_ignore(&r->t, r->prefix, "blocks");
-        fv_reader_ignore(&r->t, r->prefix, "local_cls_norm"); /* DINOv3: of training alone */
+        fv_reader_ignore(&r->t, r->prefix, "local_cls_norm"); /* DINOv3: used only in training */
         return fv_reader_all_used(&r->t, r->prefix);
     }
     char blocks[96];

@@ -1,12 +1,12 @@
-/* vit_rotations.c: reads the rotary positions of a ViT. They do not follow from tensors, but from
- * config.json or the name of the model. */
+/* vit_rotations.c: reads the rotary positions of a ViT from config.json or the name of the model,
+ * because tensors do not show them. */
 #include <math.h>
 #include <string.h>
 
 #include "base/num.h"
 #include "models/vit/vit_reader.h"
 
-/* Rotations in timm's definitions; the first line that fits a name applies. `reference`: the side
+/* Rotations in timm's definitions. The first line that fits a name applies. `reference` is the side
  * of the grid to which positions are scaled. */
 static const struct {
     const char *begin, *part;
@@ -24,7 +24,7 @@ static const struct {
     {"vit_", "_lingbot", {FV_ROPE_CENTRES, 100, 0, 0, false}},
 };
 
-/* Reads the periods in a checkpoint; those of DINOv3's authors are rounded to bfloat16. */
+/* Reads the periods in a checkpoint. Those of DINOv3's authors are rounded to bfloat16. */
 static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
 {
     const fv_tensor *t, *kept;
@@ -42,7 +42,7 @@ static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
     return FOVEA_OK;
 }
 
-/* Reads the base of DINOv3's periods, which transformers 5 writes to a section of its own. */
+/* Reads the base of DINOv3's periods, which transformers 5 writes to a separate section. */
 static fovea_status read_theta(fv_vit_reader *r, float *theta)
 {
     const char *type = "default";

@@ -1,4 +1,4 @@
-/* vit_sizes.c: reads the sizes of a ViT, and what its blocks have. */
+/* vit_sizes.c: reads the sizes of a ViT, and which parts its blocks have. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,8 +36,8 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
     return FOVEA_OK;
 }
 
-/* The number of heads if a checkpoint does not have it, from timm's and OpenCLIP's definitions: 64
- * channels per head, except for a few names and widths. */
+/* Returns the number of heads for a checkpoint that does not specify it, from timm's and OpenCLIP's
+ * definitions: 64 channels per head, except for a few names and widths. */
 static uint32_t usual_heads(const fv_vit_reader *r)
 {
     static const struct {
@@ -88,8 +88,8 @@ static fovea_status read_heads(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* Reads the parameters of linear attentions; those that are not given are as the authors have them.
- */
+/* Reads the parameters of linear attentions. Parameters that are not given get the authors'
+ * values. */
 static fovea_status read_form(fv_vit_reader *r)
 {
     fovea_linear_attention_params *f = &r->v->linear;
@@ -108,7 +108,7 @@ static fovea_status read_form(fv_vit_reader *r)
                          r->config->file, f->heads, r->v->width);
 }
 
-/* Whether timm's definition of a SigLIP uses the tanh approximation of GELU. */
+/* Returns whether timm's definition of a SigLIP uses the tanh approximation of GELU. */
 static bool tanh_of_timm(const fv_vit_reader *r)
 {
     static const char *const begins[] = {"vit_base_patch32_", "vit_giantopt_",
@@ -161,8 +161,8 @@ static fovea_status read_eps(fv_vit_reader *r)
     return fv_config_float(eps, &r->own, "eps", 0, 1);
 }
 
-/* Reads the depth from the configuration, which may ask for only the first blocks; else counts the
- * blocks. */
+/* Reads the depth from the configuration, which may select only the first blocks. If it is absent,
+ * counts the blocks. */
 static fovea_status read_depth(fv_vit_reader *r)
 {
     uint32_t *depth = &r->v->depth;
@@ -189,7 +189,8 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
     fv_vit *v = r->v;
     const fv_tensor *patch = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight");
     if (!patch)
-        return fv_source_failed(r->t.source); /* it is listed */
+        /* the tensor is listed, so opening its shard failed */
+        return fv_source_failed(r->t.source);
     uint32_t high;
     bool square, conv = patch->rank == 4;
     v->width = fv_tensor_dimension(patch, 0);
@@ -217,8 +218,8 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
 }
 
 /* Reads how the logits of SLA's gates are computed from "attn.sla_q.weight" and "attn.sla_k.weight"
- * of a block, and what a token's gates add up to. A shape of (d, heads) means q_blockdiag; the
- * others have the same shape as each other. */
+ * of a block, and the sum of a token's gates. A shape of (d, heads) means q_blockdiag; the other
+ * kinds share one shape. */
 static fovea_status read_sla_form(fv_vit_reader *r)
 {
     static const char *const names[] = {[FV_VIT_SLA_Q_BLOCKDIAG] = "q_blockdiag",
@@ -284,7 +285,7 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     FV_TRY(read_bias_form(r));
     bool scales = fv_vit_kinds[r->kind].parts & FV_VIT_HAS_SCALES;
     if (r->kind == FV_VIT_BEIT) {
-        float value = 0.1f; /* initial value of layer scales; 0: there are no layer scales */
+        float value = 0.1f; /* initial value of layer scales; 0 without layer scales */
         FV_TRY(fv_config_float(&value, &r->vision, "layer_scale_init_value", -1e9, 1e9));
         scales = value > 0;
     }

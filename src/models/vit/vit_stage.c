@@ -1,4 +1,4 @@
-/* vit_stage.c: makes the features of a stage from the rows after a block of a ViT. */
+/* vit_stage.c: emits the features of a stage from the rows after a block of a ViT. */
 #include "models/layer.h"
 #include "models/vit/vit.h"
 

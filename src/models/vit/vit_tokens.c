@@ -1,4 +1,5 @@
-/* vit_tokens.c: reads what turns patches into tokens: embedding, prefix rows, positions. */
+/* vit_tokens.c: reads the parts that convert patches to tokens: embedding, prefix rows,
+ * positions. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "models/vit/vit_reader.h"
 
 #define REGISTERS 4096
-#define SIDE 4096     /* maximum side of the position table, in patches */
+#define SIDE 4096     /* largest side of the position table, in patches */
 #define PATCH_MOST 16 /* pictures have at most SIDE patches of this size per side */
 
 fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height)
@@ -20,18 +21,17 @@ fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32
                             : FOVEA_OK;
 }
 
-/* Splits the `rows` rows of the position table into `*lead` rows of prefix tokens and a grid: that
- * of the picture size in config.json, else a square. */
+/* Splits the `rows` rows of the position table into `*lead` rows of prefix tokens and a grid: the
+ * grid of the picture size in config.json, else a square. */
 static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
 {
     fv_vit *v = r->v;
     uint32_t w = 0, h = 0;
-    /* In timm's models all prefix tokens may have positions, none of them, or only the class
-     * tokens. */
+    /* In timm's models, all prefix tokens may have positions, or none, or only the class tokens. */
     const uint32_t first = r->kind == FV_VIT_POSE ? 1 : v->class_tokens;
     const uint32_t leads[] = {r->n->patch_positions ? 0 : first, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
-    if (r->kind != FV_VIT_RADIO) /* its table is for the largest picture */
+    if (r->kind != FV_VIT_RADIO) /* RADIO's table is for the largest picture */
         FV_TRY(fv_vit_read_picture(r, &w, &h));
     v->table_width = w / v->patch;
     v->table_height = h / v->patch;
@@ -64,7 +64,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
                    r->t.source->name, rows, r->config->file);
 }
 
-/* Reads the picture size of a model without a position table from config.json, in whole patches. */
+/* Reads the picture size of a model without a position table from config.json, rounded down to
+ * whole patches. */
 static fovea_status read_native(fv_vit_reader *r)
 {
     fovea_model_info *info = &r->t.m->info;
@@ -104,8 +105,8 @@ static fovea_status read_positions(fv_vit_reader *r)
                                               .offset = (uint64_t)lead * v->width,
                                               .rows = patches,
                                               .cols = v->width});
-    if (r->kind == FV_VIT_POSE) { /* the row of the class, which is not a token here, is added to
-                                     every patch */
+    /* the class is not a token here; its row is added to every patch */
+    if (r->kind == FV_VIT_POSE) {
         fv_weight_add(&v->embed.b,
                       (fv_weight_part){.tensor = t, .rows = 1, .cols = v->width, .sum = true});
         return FOVEA_OK;

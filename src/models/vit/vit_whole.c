@@ -1,16 +1,15 @@
-/* vit_whole.c: what the authors of an attention mechanism put around it, in a ViT: a depthwise
- * convolution of the values over the grid of patches, a norm, a gate.
+/* vit_whole.c: the modules that the authors of an attention mechanism put around it in a ViT: a
+ * depthwise convolution of the values over the grid of patches, a norm, a gate.
  *
  *     pola         (attention + dwc v) * g                        g = gate(norm x)
  *     nala         LN(attention + dwc v) * silu(g)
  *     focused       attention + dwc v
  *
- * There is a convolution if the checkpoint has its tensors (attn.dwc), and then a norm and a gate
- * if it has theirs (attn.ln, attn.gate). The prefix tokens get no convolution. In a model without
- * such tokens it is computed in the sweep of the queries, from v computed again, so that only x is
- * stored between sweeps. With prefix tokens it has a sweep of its own over the patches, and its
- * rows are stored.
- */
+ * A block has the convolution if the checkpoint has its tensors (attn.dwc), and then a norm and a
+ * gate if it has theirs (attn.ln, attn.gate). The prefix tokens get no convolution. Without prefix
+ * tokens, the convolution is computed in the sweep of the queries, from v computed again, so that
+ * only x is stored between sweeps. With prefix tokens, it has a separate sweep over the patches,
+ * and its rows are stored. */
 #include <assert.h>
 
 #include "models/layer.h"
@@ -21,9 +20,9 @@
 #define DWC "attn.dwc."
 #define LN "attn.ln."
 #define GATE "attn.gate."
-#define LN_EPS 1e-5f   /* torch's, which NaLaFormer has */
-#define SIZE 5         /* of all their filters */
-#define ONE 1.2784645f /* its SiLU is 1 */
+#define LN_EPS 1e-5f   /* torch's default, which NaLaFormer uses */
+#define SIZE 5         /* side of all their filters */
+#define ONE 1.2784645f /* silu(ONE) is 1 */
 
 /* ---- reading ---- */
 
@@ -44,7 +43,7 @@ fovea_status fv_vit_put_module(fv_vit_reader *r, uint32_t mech)
     return FOVEA_OK;
 }
 
-/* Half of the rows of a matrix, or of the columns of a bias. */
+/* Returns half of the rows of a matrix, or of the columns of a bias. */
 static fv_weight half_of(const fv_weight *kv, bool values)
 {
     const bool row = kv->rows == 1;
@@ -142,7 +141,7 @@ fv_view fv_vit_emit_dwc(fv_builder *b, const fv_vit_module *w, fv_view normed, f
     return d.out;
 }
 
-/* Adds the rows of the patches to `seen`, whose prefix rows stay as they are. */
+/* Emits the addition of the patches' rows to `seen`, whose prefix rows do not change. */
 static fv_view add_behind_prefix(fv_builder *b, fv_view patches, fv_view seen, uint32_t width)
 {
     const uint32_t n = fv_grid_tokens(&b->options->grid);
