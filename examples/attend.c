@@ -1,4 +1,4 @@
-/* attend.c: one linear attention on random data, checked against a plain loop.
+/* attend.c: computes one linear attention on random data, and checks it against a plain loop.
  *
  *   cc attend.c -o attend $(pkg-config --cflags --libs fovea) -lm
  *   ./attend [tokens]
@@ -25,8 +25,7 @@ static double elu1(double x)
     return x > 0 ? x + 1 : exp(x);
 }
 
-/* Computes row `row` of one head by the formula, with a weight for every key: O(tokens) for one
- * row. */
+/* Computes row `row` of one head by the formula, with a weight for every key, in O(tokens). */
 static void attend(const float *q, const float *k, const float *v, size_t tokens, size_t row,
                    size_t head, double *out)
 {
@@ -65,8 +64,7 @@ int main(int argc, char **argv)
         fovea_attention_plan_create(&plan, device, &options))
         return fprintf(stderr, "%s\n", fovea_error()), 1;
 
-    /* Run as often as you like. Matrices have a row per token, with the heads next to each
-     * other. */
+    /* Repeat this for new inputs. Matrices have a row per token, which contains all heads. */
     const fovea_matrix inputs[] = {{q, 0}, {k, 0}, {v, 0}};
     if (fovea_op_run(plan, inputs, 3, (fovea_matrix){out, 0}))
         return fprintf(stderr, "%s\n", fovea_error()), 1;

@@ -1,18 +1,18 @@
-/* camera.c: a model on the newest frame of a camera, with a deadline and statistics.
+/* camera.c: runs a model on the newest frame of a camera, with a deadline and statistics.
  *
  *   cc camera.c -o camera $(pkg-config --cflags --libs fovea) -pthread
  *   ./camera [MODEL [SECONDS [/dev/videoN|- [DEVICE]]]]
  *
- * Without a camera, pictures of 640 x 480 are drawn 30 times a second. One thread brings frames,
- * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
- * the newest waits, and the one before it is dropped.
+ * Without a camera, the program draws pictures of 640 x 480 pixels 30 times a second. One thread
+ * reads frames, and the main thread runs the model. If the model is slower than the camera, frames
+ * must not queue up. Only the newest frame waits; an older waiting frame is dropped.
  *
  *     camera --> fovea_mailbox --> fovea_submit_external_image --> label, latency
- *        ^         | dropped       fovea_mailbox_wait         | done with
+ *        ^         | dropped       fovea_mailbox_wait         | finished
  *        +---------+------------------------------------------+
  *
- * Each of the camera's few buffers is imported once, as a dma-buf where the driver has one: the
- * device reads frames there.
+ * Each of the camera's few buffers is imported once, as a dma-buf if the driver exports one. The
+ * device then reads frames in place.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
@@ -56,25 +56,25 @@ static void sleep_until(double when)
 
 /* ---- the camera ---- */
 
-/* One buffer is being filled, one waits, one is being computed with, one is on its way back. */
+/* One buffer is being filled, one waits, one is in use by the model, one is being returned. */
 enum { BUFFERS = 4 };
 
 struct buffer {
     unsigned char *bytes; /* luma, followed by chroma if the format has it */
     int dmabuf;           /* file descriptor of the same memory as a dma-buf; -1: not available */
-    double taken;         /* when */
-    atomic_int is_free;   /* of a drawn one */
+    double taken;         /* time of the frame in seconds */
+    atomic_int is_free;   /* used for drawn frames */
 };
 
 struct camera {
     uint32_t width, height;
     fovea_pixel_format format;
-    fovea_yuv_matrix yuv; /* meaning of luma and chroma */
+    fovea_yuv_matrix yuv; /* matrix and range of the colours */
     size_t stride;
     double rate; /* frames per second */
     struct buffer buffer[BUFFERS];
-    int fd; /* -1: drawn */
-    /* Of a drawn one: */
+    int fd; /* -1: frames are drawn */
+    /* Used for drawn frames: */
     double next;
     unsigned drawn;
 };
@@ -105,8 +105,8 @@ static void draw(const struct camera *c, unsigned char *luma, unsigned number)
     memset(luma + c->stride * c->height, 128, c->stride * c->height / 2);
 }
 
-/* Waits for the next frame. Its buffer belongs to the caller until camera_return. NULL: no frame
- * came. */
+/* Waits for the next frame, and returns its buffer, which the caller must pass to camera_return().
+ * Returns NULL if no frame arrives. */
 static struct buffer *camera_next(struct camera *c)
 {
 #ifdef __linux__
@@ -128,7 +128,7 @@ static struct buffer *camera_next(struct camera *c)
     return b;
 }
 
-/* From either thread; `fovea_mailbox_options.drop` too. */
+/* Returns a buffer to the camera. Both threads call it; it is also the mailbox's `drop`. */
 static void camera_return(void *camera, void *buffer)
 {
     struct buffer *returned = buffer;
@@ -146,8 +146,8 @@ static void camera_return(void *camera, void *buffer)
 }
 
 #ifdef __linux__
-/* The meaning of luma and chroma: what the driver says, and where it says nothing the rule for
- * cameras. */
+/* Returns the matrix and range of the colours: those that the driver reports, else those of the
+ * rule for cameras. */
 static fovea_yuv_matrix colours_of(const struct v4l2_pix_format *f)
 {
     fovea_colours c = FOVEA_COLOURS_INIT;
@@ -169,11 +169,11 @@ static fovea_yuv_matrix colours_of(const struct v4l2_pix_format *f)
         c.range = FOVEA_RANGE_FULL;
     else if (f->quantization == V4L2_QUANTIZATION_LIM_RANGE)
         c.range = FOVEA_RANGE_LIMITED;
-    (void)fovea_yuv_matrix_choose(&yuv, &c); /* cannot fail, as all values are known ones */
+    (void)fovea_yuv_matrix_choose(&yuv, &c); /* cannot fail, because all values are valid */
     return yuv;
 }
 
-/* Frames stay where the driver puts them, and fovea reads them there with the driver's strides. If
+/* Requests the driver's buffers. Fovea reads frames in these buffers with the driver's strides. If
  * the driver exports no dma-bufs, its memory is mapped. */
 static int v4l2_open(struct camera *c, const char *path)
 {
@@ -218,7 +218,7 @@ static int v4l2_open(struct camera *c, const char *path)
 }
 #endif
 
-/* ---- the thread that brings frames ---- */
+/* ---- the thread that reads frames ---- */
 
 struct bringer {
     struct camera *camera;
@@ -226,8 +226,8 @@ struct bringer {
     atomic_int stop;
 };
 
-/* Passes the camera's frames to the mailbox. The result for each is due before the next one comes,
- * after 1 / rate seconds. */
+/* Passes the camera's frames to the mailbox. The deadline of each frame is the time of the next
+ * one, after 1 / rate seconds. */
 static void *bring_frames(void *arg)
 {
     struct bringer *b = arg;
@@ -267,7 +267,7 @@ static int import_buffer(struct model *m, const struct camera *c, int i)
                : 0;
 }
 
-/* Prints how frames are read, which is the same for all buffers. */
+/* Prints how frames are transferred to the device, which is the same for all buffers. */
 static void tell_transfer(const struct model *m)
 {
     static const char *const how[] = {"read in place", "copied by the device",
@@ -290,7 +290,7 @@ static int model_open(struct model *m, const char *name, const char *device, con
     options.yuv = c->yuv;
     options.frame.width = c->width;
     options.frame.height = c->height;
-    options.preprocess = &rule; /* pictures are resized as for the model's training */
+    options.preprocess = &rule; /* pictures are resized as in the model's training */
     options.attention = "linear";
     options.on_device_lost = FOVEA_DEVICE_LOST_CPU;
     if (fovea_plan_create(&m->plan, m->model, m->device, &options))
@@ -321,7 +321,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Runs a frame. A late one is counted but still finished, because it cannot be cancelled. */
+/* Runs a frame. A late frame is counted, but is still completed, because it cannot be cancelled. */
 static fovea_status compute(struct model *m, fovea_mailbox *mailbox, int i)
 {
     fovea_ticket ticket;
@@ -332,7 +332,7 @@ static fovea_status compute(struct model *m, fovea_mailbox *mailbox, int i)
     return status == FOVEA_ETIMEOUT ? fovea_wait(m->plan, ticket, -1) : status;
 }
 
-enum { MOST = 100000 }; /* frames whose latency is remembered */
+enum { MOST = 100000 }; /* largest number of recorded latencies */
 
 int main(int argc, char **argv)
 {

@@ -1,11 +1,11 @@
-/* features.cpp: computes features of a frame, and shows which patches resemble the one in its
- * middle.
+/* features.cpp: computes features of a frame, and shows which patches resemble the patch in the
+ * centre.
  *
  *   c++ -std=c++17 features.cpp -o features $(pkg-config --cflags --libs fovea)
  *   ./features [model [picture.ppm [attention]]]
  *
- * `model` is a Hugging Face folder or "synthetic:NAME"; the picture a binary PPM. Without them a
- * model with random weights sees a drawn disc.
+ * `model` is a Hugging Face folder or "synthetic:NAME". The picture is a binary PPM. Without
+ * arguments, a model with random weights runs on a drawn disc.
  */
 #include <cmath>
 #include <cstdint>
@@ -42,10 +42,10 @@ static picture read_ppm(const char *path)
     file >> magic >> p.width >> p.height >> most;
     file.get();
     if (!file || magic != "P6" || most != 255)
-        throw std::runtime_error(std::string(path) + ": is not a binary PPM with 8 bits");
+        throw std::runtime_error(std::string(path) + " is not a binary PPM with 8 bits");
     p.pixels.resize(std::size_t{3} * p.width * p.height);
     if (!file.read(reinterpret_cast<char *>(p.pixels.data()), std::streamsize(p.pixels.size())))
-        throw std::runtime_error(std::string(path) + ": truncated");
+        throw std::runtime_error(std::string(path) + " is truncated");
     return p;
 }
 
@@ -74,13 +74,13 @@ try {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     options.frame.width = frame.width;
     options.frame.height = frame.height;
-    options.attention = argc > 3 ? argv[3] : nullptr; // the model's own
+    options.attention = argc > 3 ? argv[3] : nullptr; // NULL: the model's own
     options.outputs = wanted;
     options.n_outputs = 1;
     fovea::plan plan(model, device, options);
 
     std::vector<float> features = plan.buffer(0);
-    plan.run({{frame.pixels.data()}, {0}}, {features}); // as often as frames come
+    plan.run({{frame.pixels.data()}, {0}}, {features}); // repeat this for every frame
 
     const fovea_output_info info = plan.output(0);
     std::printf("%s: %u tokens of %u, %u x %u patches\n", model.info().type, info.rows,

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""gstreamer_features.py: what foveafilter finds in frames, as numpy arrays.
+"""gstreamer_features.py: reads the features that foveafilter computes, as NumPy arrays.
 
     gstreamer_features.py [MODEL [SOURCE]]
 
-SOURCE is the pipeline up to the element, in the syntax of gst-launch-1.0: "v4l2src ! videoconvert".
-Without it a test picture is drawn, 30 times; without MODEL the weights are random. For each frame
-one line says which grid of features it has, and how like those of the frame before they are.
+SOURCE is the part of the pipeline before the element, in the syntax of gst-launch-1.0, such as
+"v4l2src ! videoconvert". Without SOURCE, 30 test pictures are drawn. Without MODEL, the weights are
+random. The program prints one line per frame: the grid of features, and their cosine with the
+features of the previous frame.
 
-Needs numpy, python3-gi, gir1.2-gstreamer-1.0, the GStreamer plugins "base", and foveafilter where
-GST_PLUGIN_PATH says.
+The program needs numpy, python3-gi, gir1.2-gstreamer-1.0, the GStreamer plugins "base", and
+foveafilter in a folder of GST_PLUGIN_PATH.
 """
 import sys
 
@@ -22,7 +23,7 @@ DRAWN = "videotestsrc pattern=ball num-buffers=30 ! video/x-raw,width=320,height
 
 
 def features(output):
-    """Array (h, w, C) of an output of the element's; it is a copy, and outlives the frame."""
+    """Returns an output of the element as an array (h, w, C). The array is a copy."""
     values = output.get_value("values")
     rows = np.frombuffer(values.extract_dup(0, values.get_size()), np.float32)
     height, width = output.get_value("grid-height"), output.get_value("grid-width")
@@ -60,5 +61,5 @@ if __name__ == "__main__":
         sys.exit(len(sys.argv) > 3)
     try:
         main(*sys.argv[1:])
-    except GLib.Error as e:  # no such element
+    except GLib.Error as e:  # the element does not exist
         raise SystemExit(e.message) from None

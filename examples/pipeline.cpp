@@ -1,10 +1,11 @@
-// pipeline.cpp: how much a scene changes from frame to frame, by its features; in C++.
+// pipeline.cpp: measures by features how much a scene changes from frame to frame.
 //
 //   c++ -std=c++17 pipeline.cpp -o pipeline $(pkg-config --cflags --libs fovea) -pthread
 //   ./pipeline [MODEL [SECONDS [ATTENTION]]]
 //
-// A producer, here one that draws, brings RGB frames at its rate; the consumer takes the newest and
-// never sees the others. Nothing is allocated once it runs: four frames change hands.
+// A producer, which here draws pictures, supplies RGB frames at a fixed rate. The consumer takes
+// the newest frame; older ones are dropped. The loop allocates nothing: the threads exchange four
+// frames.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -36,7 +37,7 @@ static void give_back(void *, void *dropped)
     static_cast<frame *>(dropped)->free = true;
 }
 
-// A disc that jumps once a second.
+// Draws a disc that changes its position once a second.
 static void draw(frame &f, unsigned number)
 {
     const int centre = 60 + int(number / unsigned(RATE) % 3) * 100;
@@ -50,7 +51,7 @@ static void draw(frame &f, unsigned number)
         }
 }
 
-// Brings frames while it lives.
+// Supplies frames from its construction until its destruction.
 class producer
 {
   public:
@@ -68,7 +69,7 @@ class producer
     {
         auto next = steady::now();
         for (unsigned number = 0; !stop_; number++) {
-            // One is being filled, one waits, one is being computed with: the fourth is free.
+            // One frame is being filled, one waits, one is in use by the model. The fourth is free.
             frame &f = *std::find_if(frames_.begin(), frames_.end(),
                                      [](frame &one) { return one.free.exchange(false); });
             draw(f, number);
@@ -157,7 +158,7 @@ try {
         if (mailbox.try_take(f, 10) != FOVEA_OK)
             break;
         fovea::check(plan.try_submit(ticket, {{f->rgb.data()}, {0}}, {features}));
-        if (mailbox.try_wait(plan, ticket) != FOVEA_OK) // late, and counted
+        if (mailbox.try_wait(plan, ticket) != FOVEA_OK) // the frame is late, and is counted
             fovea::check(plan.try_wait(ticket));
         jumps += !latencies.empty() && cosine(features, before) < 0.999;
         std::swap(features, before);
