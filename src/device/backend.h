@@ -49,7 +49,7 @@ typedef struct fv_ref {
 
 enum fv_kind {
     FV_KIND_ROW,     /* the row that is computed */
-    FV_KIND_WHOLE,   /* every row of a finished tensor */
+    FV_KIND_WHOLE,   /* every row of a complete tensor */
     FV_KIND_STATE,   /* a merged reduction */
     FV_KIND_WEIGHT,  /* constant */
     FV_KIND_PARTIAL, /* one state per group */

@@ -1,11 +1,10 @@
-/* box_crop.c: fovea_box_crop: the part of a frame around a person.
+/* box_crop.c: fovea_box_crop: cuts out the part of a frame around a person.
  *
- * Pixel (x, y) of the result is sampled at (x / a + left, y / b + top) of the frame. With n pixels
- * in the result for m pixels of the view, along each axis, a and b are (n - 1) / m. The transform
- * from the frame is rounded to single precision before it is inverted, as in transformers'
- * get_warp_matrix; the sampling is scipy.ndimage.affine_transform's of order 1: beyond the centres
- * of the outermost pixels the result is black, and halves are rounded up.
- */
+ * Pixel (x, y) of the result is sampled at (x / a + left, y / b + top) of the frame. For n pixels
+ * in the result and m pixels of the view along an axis, the scale a or b of that axis is (n - 1) /
+ * m. The transform from the frame is rounded to single precision before it is inverted, as in
+ * transformers' get_warp_matrix. Sampling is that of scipy.ndimage.affine_transform with order 1:
+ * beyond the centres of the outermost pixels the result is black, and halves are rounded up. */
 #include "ops/box_crop.h"
 
 #include <math.h>
@@ -99,13 +98,15 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
 
 /* ---- sampling ---- */
 
-/* One axis: pixel i of the result is sampled at position step * i + first of the frame. */
+/* Sampling along one axis: pixel i of the result is sampled at position step * i + first of the
+ * frame. */
 typedef struct side {
     double step, first;
-    uint32_t size; /* pixels of the frame */
+    uint32_t size; /* pixels of the frame along the axis */
 } side;
 
-/* `size`: pixels of the frame along the axis; `out`: of the result. */
+/* Makes the sampling of an axis that has `size` pixels in the frame and `out` pixels in the result.
+ */
 static side side_of(float middle, float scale, uint32_t size, uint32_t out)
 {
     const float pixels = scale * FV_BOX_UNIT, doubled = middle * 2;
@@ -116,7 +117,7 @@ static side side_of(float middle, float scale, uint32_t size, uint32_t out)
     return (side){step, -(step * (double)move), size};
 }
 
-/* Here a pixel's coordinate is that of its centre, in fv_box_place that of its corner. */
+/* Positions are of pixel centres here, but of pixel corners in fv_box_place. */
 fv_box_place fv_box_view_place(const fv_box_view *v, uint32_t width, uint32_t height)
 {
     const side across = side_of(v->middle[0], v->scale[0], 1, width);

@@ -1,4 +1,4 @@
-/* box_crop.h: the part of a frame around a person, in the arithmetic of transformers'
+/* box_crop.h: cuts out the part of a frame around a person, with the arithmetic of transformers'
  * VitPoseImageProcessor, which rounds intermediate results to float32. */
 #ifndef FOVEA_SRC_BOX_CROP_H
 #define FOVEA_SRC_BOX_CROP_H
@@ -7,13 +7,14 @@
 
 #include "base/status.h"
 
-/* Centre and size of the part of a frame that is seen for a box, in pixels of the frame. */
+/* Centre and size, in pixels of the frame, of the part of the frame that a box selects. */
 typedef struct fv_box_view {
     float middle[2], scale[2]; /* scale: the size in units of FV_BOX_UNIT pixels */
 } fv_box_view;
 #define FV_BOX_UNIT 200
 
-/* The view of a box, for results of width x height pixels. EINVAL if the box has no area. */
+/* Computes the view of a box, for results of width x height pixels. Returns FOVEA_EINVAL if the box
+ * has no area. */
 fovea_status fv_box_view_of(fv_box_view *out, const fovea_box *box, uint32_t width,
                             uint32_t height);
 

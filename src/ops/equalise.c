@@ -1,4 +1,4 @@
-/* equalise.c: powers of two that give channels similar ranges. */
+/* equalise.c: computes powers of two that give channels similar ranges. */
 #include "ops/equalise.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of the finite positive numbers; 1 if there are none. */
+/* Returns the median of the finite positive numbers, or 1 if there are none. */
 static double usual(double *sorted, const double *square, uint32_t n)
 {
     uint32_t found = 0;
@@ -23,8 +23,8 @@ static double usual(double *sorted, const double *square, uint32_t n)
     return found ? sorted[found / 2] : 1;
 }
 
-/* The exponent of a channel. `size`, `columns`: log2 of its size and of its columns' size, relative
- * to the median; -infinity for zero. */
+/* Returns the exponent of a channel. `size` and `columns` are log2 of the sizes of the channel and
+ * of its columns, relative to the median; they are -infinity for zero. */
 static int8_t exponent_of(double size, double columns)
 {
     const double half = (size - columns) / 2;

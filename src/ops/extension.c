@@ -1,4 +1,4 @@
-/* extension.c: the extension of the process. */
+/* extension.c: stores the extension of the process. */
 #include "ops/extension.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,7 @@ static const fv_extension *_Atomic added;
 void fv_extension_add(const fv_extension *e)
 {
     const fv_extension *none = NULL;
-    /* A descriptor is in the table before anything names its op. */
+    /* Descriptors enter the table before anything refers to their ops. */
     for (int op = 0; op < FV_OP_COUNT; op++)
         if (e->op[op] && !fv_op_table[op])
             fv_op_table[op] = e->op[op];

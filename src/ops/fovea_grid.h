@@ -1,5 +1,5 @@
-/* fovea_grid.h: the cells, regions and rings of foveated.h, for C and for the kernels of GPUs. It
- * uses only what OpenCL C, CUDA C++ and C have in common. */
+/* fovea_grid.h: the cells, regions and rings of foveated.h, for C and for GPU kernels. It uses only
+ * what OpenCL C, CUDA C++ and C have in common. */
 #ifndef FOVEA_SRC_FOVEA_GRID_H
 #define FOVEA_SRC_FOVEA_GRID_H
 
@@ -10,15 +10,15 @@
 enum {
     FV_FOVEA_BLOCK = 8,
     FV_FOVEA_LAST = 10,
-    FV_FOVEA_LEVELS = 12 /* above the tokens, at most */
+    FV_FOVEA_LEVELS = 12 /* maximum number of levels above the tokens */
 };
 
 typedef struct fv_fovea {
-    uint32_t prefix, width, height; /* of the token grid, as in fv_grid */
+    uint32_t prefix, width, height; /* the token grid, as in fv_grid */
     uint32_t levels, margin;
 } fv_fovea;
 
-/* Number of levels above the tokens of a grid. */
+/* Returns the number of levels above the tokens of a grid. */
 static inline uint32_t fv_fovea_levels(uint32_t width, uint32_t height)
 {
     const uint32_t side = width > height ? width : height;
@@ -28,7 +28,7 @@ static inline uint32_t fv_fovea_levels(uint32_t width, uint32_t height)
     return levels;
 }
 
-/* Cells of a level: in a row, and altogether. */
+/* Return the number of cells of a level: in a row, and in total. */
 static inline uint32_t fv_fovea_columns(const fv_fovea *f, uint32_t level)
 {
     return fv_ceil_div(f->width, 1u << level);
@@ -39,8 +39,9 @@ static inline uint32_t fv_fovea_cells(const fv_fovea *f, uint32_t level)
     return fv_fovea_columns(f, level) * fv_ceil_div(f->height, 1u << level);
 }
 
-/* Number of cells of the levels from 1 on that precede `level`; with level `levels` + 1 all of
- * them. The cells of all levels are numbered in one sequence, each level row by row. */
+/* Returns the number of cells of the levels from 1 on that precede `level`; for level `levels` + 1,
+ * the number of all cells. The cells of all levels are numbered in one sequence, each level row by
+ * row. */
 static inline uint32_t fv_fovea_first(const fv_fovea *f, uint32_t level)
 {
     uint32_t sum = 0;
@@ -59,7 +60,7 @@ static inline uint32_t fv_fovea_size(fv_fovea_area a)
     return (a.y1 - a.y0) * (a.x1 - a.x0);
 }
 
-/* The tokens of cell (y, x) of a level. */
+/* Returns the tokens of cell (y, x) of a level. */
 static inline fv_fovea_area fv_fovea_cell_at(const fv_fovea *f, uint32_t level, uint32_t y,
                                              uint32_t x)
 {
@@ -68,7 +69,7 @@ static inline fv_fovea_area fv_fovea_cell_at(const fv_fovea *f, uint32_t level, 
     return a;
 }
 
-/* The tokens of cell `cell`, numbered over all levels. */
+/* Returns the tokens of cell `cell`, numbered over all levels. */
 static inline fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell)
 {
     uint32_t level = 1;
@@ -78,7 +79,7 @@ static inline fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell)
     return fv_fovea_cell_at(f, level, cell / columns, cell % columns);
 }
 
-/* Region `level` of the block at token (y, x), in tokens. */
+/* Returns region `level` of the block at token (y, x), in tokens. */
 static inline fv_fovea_area fv_fovea_region(const fv_fovea *f, uint32_t level, uint32_t y,
                                             uint32_t x)
 {
@@ -105,7 +106,7 @@ static inline fv_fovea_area fv_fovea_in_cells(fv_fovea_area a, uint32_t level)
     return cells;
 }
 
-/* The cells of a level that a block sees: `area` without `hole`, which is inside it. */
+/* The cells of a level that a block attends to: `area` without `hole`, which is inside it. */
 typedef struct fv_fovea_ring {
     fv_fovea_area area, hole;
 } fv_fovea_ring;
@@ -125,7 +126,7 @@ static inline fv_fovea_ring fv_fovea_ring_of(const fv_fovea *f, uint32_t level, 
     return r;
 }
 
-/* Number of keys of the block at token (y, x), prefix included. */
+/* Returns the number of keys of the block at token (y, x), prefix included. */
 static inline uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x)
 {
     uint32_t keys = f->prefix;
@@ -136,28 +137,31 @@ static inline uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x)
     return keys;
 }
 
-/* log2 of the number of tokens of cell (y, x) of a level. */
+/* Returns log2 of the number of tokens of cell (y, x) of a level. */
 static inline float fv_fovea_bias(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x)
 {
     const uint32_t tokens = fv_fovea_size(fv_fovea_cell_at(f, level, y, x));
     return tokens == 1u << 2 * level ? (float)(2 * level) : log2f((float)tokens);
 }
 
-/* ---- keys in the order in which they are summed ---- */
+/* ---- keys in the order of summation ---- */
 
-/* `count` consecutive keys. Level 0: tokens from `row` on, prefix included. Other levels: cells
- * from `row` on, numbered over all levels; the first is at (y, x) of its level. */
+/* `count` consecutive keys. On level 0 they are tokens from `row` on, prefix included. On other
+ * levels they are cells from `row` on, numbered over all levels; the first is at (y, x) of its
+ * level. */
 typedef struct fv_fovea_run {
     uint32_t level, row, count, y, x;
 } fv_fovea_run;
 
-/* A walk over the keys of the block at token (y, x), or of the prefix. */
+/* An iterator over the keys of the block at token (y, x), or of the prefix. */
 typedef struct fv_fovea_walk {
     const fv_fovea *f;
     uint32_t block_y, block_x;
-    uint32_t first_tokens;    /* tokens from 0 on that are visited before all others */
-    uint32_t level, y, right; /* next row of cells, and whether left or right of the hole */
-    uint32_t row, columns;    /* number of the level's first cell; cells in one of its rows */
+    uint32_t first_tokens;    /* number of tokens, from 0 on, that are visited before all other
+                                 keys */
+    uint32_t level, y, right; /* next row of cells, and whether left (0) or right (1) of the hole */
+    uint32_t row, columns;    /* number of the level's first cell; number of cells in one of its
+                                 rows */
     fv_fovea_ring ring;
 } fv_fovea_walk;
 
@@ -191,7 +195,7 @@ static inline void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f)
     fv_fovea_enter(w, f->levels + 1);
 }
 
-/* The next cells of a row that are outside the hole. */
+/* Returns the next cells of a row that are outside the hole. */
 static inline fv_fovea_run fv_fovea_part(fv_fovea_walk *w)
 {
     const fv_fovea_area area = w->ring.area, hole = w->ring.hole;
@@ -203,7 +207,7 @@ static inline fv_fovea_run fv_fovea_part(fv_fovea_walk *w)
     return run;
 }
 
-/* The next run of keys; its count is 0 at the end. */
+/* Returns the next run of keys; its count is 0 at the end. */
 static inline fv_fovea_run fv_fovea_next(fv_fovea_walk *w)
 {
     fv_fovea_run run = {0, 0, w->first_tokens, 0, 0};

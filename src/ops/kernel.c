@@ -25,8 +25,8 @@ fv_knobs fv_kernel_defaults(const fv_kernel *k)
     return knobs;
 }
 
-/* Speed of a kernel in FLOP/s: assumed, not measured, because it only orders kernels. A wider ISA
- * is assumed to be faster. */
+/* Returns the speed of a kernel in FLOP/s. It is assumed, not measured, because it only orders
+ * kernels. A wider ISA is assumed to be faster. */
 static double rate_of(const fv_kernel *k)
 {
     return k->hooks->rate > 0          ? k->hooks->rate
@@ -51,8 +51,8 @@ const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t fea
             continue;
         fv_knobs knobs = fv_kernel_defaults(&list[i]);
         double cost = fv_kernel_cost(&list[i], p, &knobs);
-        if (best && cost > best_cost) /* if costs are equal the later line wins: the higher ISA
-                                         level */
+        if (best && cost > best_cost) /* at equal cost the later line wins, which has the higher
+                                         ISA level */
             continue;
         if (!skips || !skips(ctx, &list[i], &knobs, p)) {
             best = &list[i];

@@ -1,18 +1,19 @@
 /* keys_i8.h: keys and values of softmax attention as int8. KEYS_I8 writes them once; SOFTMAX and
  * FOVEATED read them for every block of queries.
  *
- * There is one row per head, of a multiple of 64 bytes:
+ * Each head has one row, whose size is a multiple of 64 bytes:
  *
- *   float   value_scale[dv]      of each channel of the values
- *   float   key_scale[n]         of each key; n: keys, then cells
+ *   float   value_scale[dv]      scale of each channel of the values
+ *   float   key_scale[n]         scale of each key; n: keys, then cells
  *   int32   key_sum[n]           the sum of each key's numbers
  *   int8    k[n][d]              key j less the mean key is k[j] key_scale[j], nearly
  *   int8    v[n][dv]             channel i of value j is v[j][i] value_scale[i], nearly
  *
- * The mean key is subtracted: softmax does not depend on it, and a large common part would leave
- * the keys few digits. It is the mean over the tokens, and is subtracted from cells too, as they
- * are keys of the same softmax. Numbers and scales are those of ops/quantise.h. A key has one scale
- * for its channels; a channel of the values has one for all tokens and cells. */
+ * The mean key is subtracted, because softmax does not depend on it, and a large common part would
+ * leave few digits for the keys. It is the mean over the tokens, and is subtracted from cells too,
+ * because they are keys of the same softmax. ops/quantise.h defines the numbers and scales. A key
+ * has one scale for its channels; a channel of the values has one scale for all tokens and cells.
+ */
 #ifndef FOVEA_SRC_KEYS_I8_H
 #define FOVEA_SRC_KEYS_I8_H
 
@@ -22,7 +23,7 @@
 #include "base/num.h"
 #include "ops/op.h"
 
-/* Maximum number of keys whose weights share a scale when they are rounded to bytes. */
+/* Maximum number of keys whose softmax weights share a scale when they are rounded to bytes. */
 #define FV_SOFTMAX_BLOCK 64u
 
 /* Byte offsets of the parts of a head's row. */
@@ -42,8 +43,8 @@ static inline fv_keys_i8 fv_keys_i8_of(size_t n, size_t d, size_t dv)
     return l;
 }
 
-/* Bytes of a head's row in a problem of KEYS_I8, SOFTMAX or FOVEATED; 2^32 - 1 if the row is larger
- * than a value may be. */
+/* Returns the bytes of a head's row in a problem of KEYS_I8, SOFTMAX or FOVEATED, or 2^32 - 1 if
+ * the row exceeds the maximum size of a value. */
 uint32_t fv_keys_i8_bytes(const fv_problem *p);
 
 #endif

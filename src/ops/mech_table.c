@@ -1,4 +1,4 @@
-/* mech_table.c: all mechanisms. */
+/* mech_table.c: the table of all mechanisms. */
 #include "ops/mech_traits.h"
 
 #define FV_MECH(NAME, name, title, ...) const char fv_mech_##name##_title[] = title;

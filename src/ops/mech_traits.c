@@ -1,4 +1,4 @@
-/* mech_traits.c: the traits of mechanism FV_MECHANISM, from the constants of its header. */
+/* mech_traits.c: makes the traits of mechanism FV_MECHANISM from the constants of its header. */
 #include "ops/mech_traits.h"
 #include "mech/mech.h"
 

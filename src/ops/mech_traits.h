@@ -1,5 +1,5 @@
-/* mech_traits.h: what the core has to know about a mechanism: the constants of its header as
- * data. */
+/* mech_traits.h: the properties of a mechanism that the core must know: the constants of its header
+ * as data. */
 #ifndef FOVEA_SRC_OPS_MECH_TRAITS_H
 #define FOVEA_SRC_OPS_MECH_TRAITS_H
 
@@ -11,7 +11,7 @@ typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */
     uint8_t blocks, streams, params, wants, module;
     bool causal; /* causal attention supports its feature map */
-    float alpha; /* its constant if the caller gives none */
+    float alpha; /* the operation's constant if the caller gives none */
 } fv_mech_traits;
 
 #define FV_MECH(NAME, name, title, causal, tensor, learned)                                        \
@@ -35,8 +35,8 @@ extern const fv_mech_traits *const fv_mech_table[FV_MECH_COUNT];
  *   m      [blocks * d]      mean_j phi(k_j), never rotated
  *   w      [blocks * d]      CENTRED: mean_j phi(k_j), rotated with ROPE
  *   vmean  [dv]              CENTRED: mean_j v_j
- *   count  [1]               CENTRED: tokens so far: weights of partials that are merged
- *   shift  [d]               SHIFT: what was subtracted from k
+ *   count  [1]               CENTRED: number of tokens, a partial's weight when merging
+ *   shift  [d]               SHIFT: the number subtracted from k
  */
 typedef struct fv_lattn_state {
     size_t s, m, w, vmean, count, shift, floats;
@@ -55,8 +55,8 @@ static inline fv_lattn_state fv_lattn_layout(uint32_t blocks, uint32_t wants, ui
     return l;
 }
 
-/* Whether the kernels of a mechanism support the problem. Features that may be negative allow no
- * denominator; a rotation would mix channels with different shifts. */
+/* Returns whether the kernels of a mechanism support the problem. Features that may be negative
+ * allow no denominator, and a rotation would mix channels with different shifts. */
 static inline bool fv_lattn_applies(uint32_t streams, uint32_t wants, const fv_problem *p)
 {
     const bool normalised = !(p->flags & FV_FLAG_UNNORMALISED);

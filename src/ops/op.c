@@ -220,7 +220,8 @@ static const struct bit_name flag_names[] = {
     {FV_FLAG_LARGEST, "largest"},
 };
 
-/* Appends the names of `bits`, separated by '+' after a space; returns the text's new length. */
+/* Appends the names of `bits`, separated by '+' after a space, and returns the text's new length.
+ */
 static int add_names(char *buf, size_t size, int n, uint32_t bits, const struct bit_name *names,
                      size_t count)
 {

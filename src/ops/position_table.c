@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "ops/preprocess.h"
 
-#define SIDE_MAX (1u << 20) /* of a side of a table or a grid */
+#define SIDE_MAX (1u << 20) /* maximum side of a table or a grid */
 
 struct taps {
     uint32_t taps;
@@ -18,8 +18,8 @@ static uint32_t clamp_index(double i, uint32_t n)
     return i < 0 ? 0 : i > n - 1.0 ? n - 1 : (uint32_t)i;
 }
 
-/* Sets the taps of output `o` around input coordinate `at`: taps / 2 - 1 of them are before its
- * floor. */
+/* Sets the taps of output `o` around input coordinate `at`: taps / 2 - 1 taps precede the floor of
+ * `at`. */
 static void point_taps(const struct taps *out, uint32_t o, double at, uint32_t in)
 {
     const double base = floor(at);
@@ -30,7 +30,7 @@ static void point_taps(const struct taps *out, uint32_t o, double at, uint32_t i
     }
 }
 
-/* The filter of a rule with antialiasing; else NULL. */
+/* Returns the filter of a rule with antialiasing, or NULL for other rules. */
 static const fv_filter *window_filter(enum fv_pos_rule rule)
 {
     return rule == FV_POS_AA            ? &fv_filters[FOVEA_FILTER_BICUBIC]
@@ -55,8 +55,8 @@ static fovea_status window_positions(const struct taps *out, const fv_filter *fi
     return FOVEA_OK;
 }
 
-/* The ratio q of FV_POS_PROGRESSION, for a table with `in` and a grid with `out` offsets on each
- * side of the middle. Bisected as in BEiT's code, whose last guess is the result. */
+/* Returns the ratio q of FV_POS_PROGRESSION, for a table with `in` and a grid with `out` offsets on
+ * each side of the middle. It is bisected as in BEiT's code, whose last guess is the result. */
 static double progression(uint32_t in, uint32_t out)
 {
     double left = 1.01, right = 1.5, q = left;
@@ -96,10 +96,10 @@ static void progression_taps(const struct taps *out, uint32_t in, uint32_t n)
     }
 }
 
-/* Border i between `in` equal buckets of the range 0 to 1, rounded as PyTorch's arange on CPUs
- * does, because that decides where positions and borders coincide. A vector of eight borders is an
- * offset in float32 from its first; the last ones, which fill no pair of vectors, are computed one
- * by one. */
+/* Returns border i between `in` equal buckets of the range 0 to 1. It is rounded as in PyTorch's
+ * arange on CPUs, because rounding decides where positions and borders coincide. A vector of eight
+ * borders is computed as float32 offsets from its first border; the last borders, which do not fill
+ * two vectors, are computed one by one. */
 static float bucket_border(uint32_t i, uint32_t in)
 {
     const double step = 1.0 / in, size = ceil((1 - step) / step);
@@ -107,7 +107,7 @@ static float bucket_border(uint32_t i, uint32_t in)
     return (float)((double)(float)(step + step * (i - eighth)) + eighth * step);
 }
 
-/* Output position o of `n` is at o / n, rounded to float32. */
+/* Sets the taps of buckets: output position o of `n` is at o / n, rounded to float32. */
 static void bucket_taps(const struct taps *out, uint32_t in, uint32_t n)
 {
     const float step = 1.f / (float)n, last = (float)(1 - 1e-6);

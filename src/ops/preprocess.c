@@ -1,24 +1,26 @@
-/* preprocess.c: plans how a picture becomes normalised patches: sizes, crop, padding, colour. */
+/* preprocess.c: plans how a picture is converted to normalised patches: sizes, crop, padding,
+ * colour. */
 #include "ops/preprocess.h"
 
 #include <math.h>
 
-/* Longest side of a picture in pixels, before and after its resize. */
+/* Maximum side of a picture in pixels, before and after its resize. */
 #define SIDE_MAX (1u << 20)
 #define VALUE_MOST 1e6      /* preprocessor files have the same limit */
-#define TILED_SIDE_MAX 4096 /* of Idefics3's first resize */
+#define TILED_SIDE_MAX 4096 /* maximum side of Idefics3's first resize */
 
 /* ---- sizes ---- */
 
-/* The length of a side that is scaled by `scale`, rounded up to whole patches, at least one. */
+/* Returns the length of a side that is scaled by `scale`, rounded up to whole patches, at least
+ * one. */
 static uint64_t in_patches(uint32_t side, double scale, uint32_t patch)
 {
     const double patches = ceil(side * scale / patch);
     return patch * (patches > 1 ? (uint64_t)patches : 1);
 }
 
-/* Scales the picture as much as the maximum of patches allows. Bisects the scale down to 1e-5, as
- * NaFlex's image processor does. */
+/* Scales the picture as much as the maximum number of patches allows. Bisects the scale down to
+ * 1e-5, as NaFlex's image processor does. */
 static void fit_patches(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
     const uint32_t in_w = (uint32_t)*w, in_h = (uint32_t)*h;
@@ -37,7 +39,7 @@ static void fit_patches(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = in_patches(in_h, low, p->patch);
 }
 
-/* Scales by the factor for width or for height, whichever is nearer to 1, then rounds both sides to
+/* Scales by the ratio of widths or of heights, whichever is nearer to 1; then rounds both sides to
  * whole patches, halves to an even number. */
 static void fit_side(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
@@ -57,8 +59,8 @@ static void fit_long(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 }
 
 /* DETR: scales the shorter side to `short_edge`, or to less if the longer side would exceed
- * `long_edge`. The shorter side is then rounded to the nearest pixel. The longer one is computed
- * from its exact length, and rounded down. */
+ * `long_edge`. The shorter side is then rounded to the nearest pixel. The longer side is computed
+ * from the shorter side's exact length, and rounded down. */
 static void fit_bounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
     const bool upright = *w < *h;
@@ -74,7 +76,7 @@ static void fit_bounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *(upright ? h : w) = (uint64_t)(exact * most / least);
 }
 
-/* Scales the picture to the largest size inside resize_width x resize_height, both sides rounded
+/* Scales the picture to the largest size inside resize_width x resize_height, and rounds both sides
  * down. */
 static void fit_within(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
 {
@@ -85,9 +87,9 @@ static void fit_within(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
     *h = (uint64_t)((double)*h * scale);
 }
 
-/* Scales by the larger (`cover`) or smaller of the factors to resize_width and resize_height. As
- * timm and OpenCLIP do, divides by the inverse and rounds both sides to the nearest pixel, halves
- * to even. */
+/* Scales by the larger (`cover`) or smaller of the ratios to resize_width and resize_height. Like
+ * timm and OpenCLIP, divides by the inverse and rounds both sides to the nearest pixel, halves to
+ * even. */
 static void fit_rounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p, bool cover)
 {
     const double across = (double)*w / p->resize_width, down = (double)*h / p->resize_height;
@@ -96,8 +98,8 @@ static void fit_rounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p, boo
     *h = (uint64_t)rint((double)*h / ratio);
 }
 
-/* Idefics3's first resize: scales the longer side to `edge`; rounds the other down, then up to an
- * even number. Both become smaller if the longer side exceeds the maximum for tiles. */
+/* Idefics3's first resize: scales the longer side to `edge`, rounds the other side down, then up to
+ * an even number. Shrinks both sides if the longer side exceeds the maximum for tiles. */
 static void fit_even(uint64_t *w, uint64_t *h, uint32_t edge)
 {
     const double aspect = (double)*w / (double)*h;
@@ -163,7 +165,7 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         w = p->resize_width;
         h = p->resize_height;
     } else if (p->resize == FOVEA_RESIZE_SHORT) {
-        /* The box to be covered: a square with side short_edge, or else the crop. */
+        /* the box that the picture must cover: a square with side short_edge, or else the crop */
         const uint64_t bw = p->short_edge ? p->short_edge : p->crop_width;
         const uint64_t bh = p->short_edge ? p->short_edge : p->crop_height;
         const bool by_width = in_w * bh <= in_h * bw;
@@ -197,21 +199,23 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
     return checked_size(width, height, w, h, in_w, in_h);
 }
 
-/* ---- the picture's way ---- */
+/* ---- the passes of a picture ---- */
 
-/* Pixels that a centred crop leaves out before it; `rule` rounds half of an odd number. */
+/* Returns the number of pixels before a centred crop that it leaves out; `rule` decides how half of
+ * an odd number is rounded. */
 static int64_t before_crop(uint32_t excess, fovea_crop rule)
 {
     return rule == FOVEA_CROP_EVEN ? (int64_t)rint(excess / 2.0) : excess / 2;
 }
 
-/* Padding before the picture if the crop is larger; `rule` rounds half of an odd number. */
+/* Returns the padding before the picture if the crop is larger; `rule` decides how half of an odd
+ * number is rounded. */
 static int64_t before_picture(uint32_t padding, fovea_crop rule)
 {
     return rule == FOVEA_CROP_UP ? (padding + 1) / 2 : padding / 2;
 }
 
-/* Sets a centred crop of an axis to `wanted` positions (0: all), then black up to `padded`
+/* Sets a centred crop of an axis to `wanted` positions (0: all), and pads it with black to `padded`
  * positions. */
 static void crop(fv_axis *a, uint32_t wanted, fovea_crop rule, uint32_t padded)
 {
@@ -221,8 +225,8 @@ static void crop(fv_axis *a, uint32_t wanted, fovea_crop rule, uint32_t padded)
     a->size = a->kept > padded ? a->kept : padded;
 }
 
-/* Limits the horizontal pass to the rows that the vertical pass reads. The vertical pass then
- * counts its starts from the first of these rows. */
+/* Limits the horizontal pass to the rows that the vertical pass reads. The starts of the vertical
+ * pass then count from the first of these rows. */
 static void trim_rows(fv_picture_resize *r)
 {
     r->in_row0 = r->y.first;
@@ -232,7 +236,7 @@ static void trim_rows(fv_picture_resize *r)
     r->y.first = 0;
 }
 
-/* Adds a resize to the picture's, unless it would change nothing. */
+/* Adds a resize to the picture's list, unless it would change nothing. */
 static fovea_status add_resize(fv_picture *out, const fv_axis *x, const fv_axis *y,
                                const fv_resampling *how, float rescale)
 {
@@ -254,7 +258,8 @@ static fovea_status add_resize(fv_picture *out, const fv_axis *x, const fv_axis 
     return FOVEA_OK;
 }
 
-/* Standard deviation of the Gaussian before a resize that shrinks `in` to `out`. */
+/* Returns the standard deviation of the Gaussian blur before a resize that shrinks `in` to `out`.
+ */
 static float blur_of(uint32_t in, uint32_t out)
 {
     const float sigma = ((float)in / (float)out - 1.f) / 2.f;
@@ -312,7 +317,7 @@ static fovea_status rules_check(const fovea_preprocess *p)
     return FOVEA_OK;
 }
 
-/* Zeros around the finished picture. */
+/* Adds zeros around the complete picture. */
 static fovea_status pad_zeros(fv_picture *out, const fovea_preprocess *p)
 {
     const uint32_t width = out->inner.width, height = out->inner.height;
@@ -414,7 +419,7 @@ uint64_t fv_picture_bytes(const fv_picture *p)
 
 /* ---- colour ---- */
 
-/* Whether x is a number from low to high. */
+/* Returns whether x is a number from low to high. */
 static bool between(float x, double low, double high)
 {
     return (double)x >= low && (double)x <= high;

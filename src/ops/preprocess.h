@@ -1,4 +1,4 @@
-/* preprocess.h: tables with which a picture becomes normalised patches, made once when planning. */
+/* preprocess.h: tables for converting a picture to normalised patches, made once when planning. */
 #ifndef FOVEA_SRC_PREPROCESS_H
 #define FOVEA_SRC_PREPROCESS_H
 
@@ -22,55 +22,58 @@ typedef struct fv_posemb_table {
 /* How a position table is resized (mechanisms: ViT-AdaLA backbones). */
 enum fv_pos_rule {
     FV_POS_PLAIN,       /* cubic a = -0.75, half-pixel centres */
-    FV_POS_OFFSET,      /* the same with the scale computed from n_out + 0.1 */
+    FV_POS_OFFSET,      /* like PLAIN, but with the scale computed from n_out + 0.1 */
     FV_POS_AA,          /* antialiased cubic a = -0.5 */
     FV_POS_BILINEAR,    /* bilinear, no antialias */
     FV_POS_BILINEAR_AA, /* antialiased bilinear */
     FV_POS_CROPPED,     /* bilinear to a square with the grid's longer side, then cropped to the
                            grid */
-    FV_POS_PROGRESSION, /* of offsets, odd sizes: entry k from the middle of the table is offset
-                           1 + q + .. + q^(k-1) of the grid, between them linear; q of 1.01 .. 1.5
-                           is the ratio whose last entry is the grid's last offset (BEiT) */
-    FV_POS_BUCKETS,     /* nearest: each side of the table is divided into equal parts, a
-                           position takes the row of its part (NaViT) */
+    FV_POS_PROGRESSION, /* resizes a table of offsets with odd sizes: entry k from the middle of
+                           the table is offset 1 + q + .. + q^(k-1) of the grid, with linear
+                           interpolation between entries; the ratio q, from 1.01 to 1.5, is the
+                           one for which the last entry is the grid's last offset (BEiT) */
+    FV_POS_BUCKETS,     /* nearest: each side of the table is divided into equal parts, and a
+                           position uses the row of its part (NaViT) */
 };
 
 /* A resize: the horizontal pass over input rows [in_row0, in_row0 + in_rows), then the vertical
- * pass, whose starts count from in_row0. Cropping and black borders are in the tables: black
+ * pass, whose starts count from in_row0. The tables include cropping and black borders: black
  * positions have no taps. */
 typedef struct fv_picture_resize {
-    uint32_t width, height; /* result */
+    uint32_t width, height; /* size of the result */
     uint32_t in_row0, in_rows;
     fv_resize_table x, y;
 } fv_picture_resize;
 
-/* How a frame becomes the picture that the model sees, in whole pixels: a sequence of resizes,
- * whose results are all bytes or all rescaled floats. Then `inner` is where the result is in the
- * picture, and PATCH reads zeros around it. */
+/* How a frame is converted to the picture that the model sees: a sequence of resizes, whose results
+ * are all bytes or all rescaled floats. `inner` is the position of the last result in the picture,
+ * and PATCH reads zeros around it. All sizes are in pixels. */
 typedef struct fv_picture {
-    uint32_t width, height; /* result */
+    uint32_t width, height; /* size of the result */
     struct fv_inner {
         uint32_t left, top, width, height;
     } inner;
-    double left, top, scale_x, scale_y; /* its position in the frame, as in fovea_plan_info */
-    uint32_t resizes;                   /* 0: the frame already is the inner part */
+    double left, top, scale_x, scale_y; /* position and scale in the frame, as in fovea_plan_info */
+    uint32_t resizes;                   /* number of resizes; 0: the frame already is the inner
+                                           part */
     bool floats;
     fv_picture_resize resize[3];
 } fv_picture;
 
-/* Computes the passes for frames of in_w x in_h. EINVAL if the rules cannot be followed. Allocates
- * with FV_MEM_PLAN; release with fv_picture_free, also after failure. */
+/* Computes the passes for frames of in_w x in_h pixels. Returns FOVEA_EINVAL if the rules cannot be
+ * followed. Allocates with FV_MEM_PLAN; release with fv_picture_free, also after failure. */
 fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w,
                              uint32_t in_h);
 void fv_picture_free(fv_picture *p);
-/* Bytes of the picture's tables. */
+/* Returns the bytes of the picture's tables. */
 uint64_t fv_picture_bytes(const fv_picture *p);
 
-/* Copies `p`, with values from `usual` in place of zeros that mean the default. EINVAL for numbers
- * with which pixels cannot be normalised. */
+/* Copies `p`, and replaces zeros that mean the default by values from `usual`. Returns FOVEA_EINVAL
+ * for numbers with which pixels cannot be normalised. */
 fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preprocess *p,
                                     const fovea_preprocess *usual);
-/* `rescaled`: pixels are floats that have already been multiplied by p->rescale. */
+/* Fills the table. `rescaled` means that pixels are floats that have already been multiplied by
+ * p->rescale. */
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p, bool rescaled);
 
 /* Makes the taps from an in_w x in_h table to a grid of out_w x out_h by `rule`. Equal sizes, and

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FV_PRODUCTS 384u /* FOVEA_PRODUCTS of tuning.h; products beyond are always int8 */
+#define FV_PRODUCTS 384u /* FOVEA_PRODUCTS of tuning.h; later products are always int8 */
 
 typedef struct fv_products {
     uint8_t bit[FV_PRODUCTS / 8];

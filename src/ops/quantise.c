@@ -33,7 +33,8 @@ float fv_int8_scale(float *factor, float top)
     return top / 127;
 }
 
-/* The largest of `top` and n absolute values; NaN if one of them is. */
+/* Returns the maximum of `top` and the absolute values of n numbers, or NaN if one of them is NaN.
+ */
 static float largest(float top, const float *y, uint32_t n)
 {
     for (uint32_t i = 0; i < n && !isnan(top); i++)
@@ -68,7 +69,7 @@ void fv_int8_round(float *y, uint32_t k)
         y[i] = (float)rounded(y[i], factor) * scale;
 }
 
-/* Channels [at, at + block) of a row of the weight, rotated by the inverse. */
+/* Rotates channels [at, at + block) of a row of the weight by the inverse. */
 static void rotated(float out[64], const float *w, uint32_t block)
 {
     memcpy(out, w, block * sizeof *out);

@@ -2,8 +2,8 @@
  *
  *   Pillow        the filter in double precision, stretched if the axis shrinks; weights of 22
  *                 fractional bits
- *   torchvision   the same window, weights of 16 bits with the precision that the largest weight
- *     on bytes    of the axis leaves; without antialias two or four taps
+ *   torchvision   the same window; weights of 16 bits with as many fractional bits as the largest
+ *     on bytes    weight of the axis allows; two or four taps without antialias
  *   torchvision   everything in single precision, as PyTorch's kernels for float32 round it
  *     on floats
  */
@@ -14,9 +14,9 @@
 
 #include "base/mem.h"
 
-#define TABLE_MAX (1u << 26) /* weights of one axis; only extreme padding needs more */
+#define TABLE_MAX (1u << 26) /* maximum weights of an axis; only extreme padding needs more */
 #define PILLOW_BITS 22
-#define NARROW_BITS 15 /* bits of a 16-bit weight, without its sign */
+#define NARROW_BITS 15 /* bits of a 16-bit weight without its sign */
 #define PI 3.14159265358979323846
 
 /* ---- filters in double precision ---- */
@@ -43,7 +43,7 @@ static double hamming(double x)
     return sin(x) / x * (0.54 + 0.46 * cos(x));
 }
 
-/* The cubic of Keys; a is the slope at 1. */
+/* Returns the cubic filter of Keys; a is its slope at 1. */
 static double cubic(double x, double a)
 {
     x = fabs(x);
@@ -81,7 +81,7 @@ uint32_t fv_window_taps(const fv_filter *f, uint32_t in, uint32_t out)
     return (uint32_t)ceil(f->support * scale) * 2 + 1;
 }
 
-/* Weights as Pillow computes them, and PyTorch for bytes. */
+/* Computes weights like Pillow, and like PyTorch for bytes. */
 uint32_t fv_window(double *weight, uint32_t *start, const fv_filter *f, uint32_t in, uint32_t out,
                    uint32_t o)
 {
@@ -106,7 +106,7 @@ double fv_point_weight(uint32_t taps, uint32_t t, double at)
     return taps == 2 ? triangle(x) : cubic(x, -0.75);
 }
 
-/* ---- the same in float32, with the rounding of PyTorch's kernels ---- */
+/* ---- filters in float32, with the rounding of PyTorch's kernels ---- */
 
 static float triangle_single(float x)
 {
@@ -114,7 +114,8 @@ static float triangle_single(float x)
     return x < 1.f ? 1.f - x : 0.f;
 }
 
-/* The cubic of a window. fmaf is where PyTorch's compiler has contracted to multiply-adds. */
+/* Returns the cubic filter of a window. fmaf is used where PyTorch's compiler contracts to
+ * multiply-adds. */
 static float cubic_single(float x)
 {
     const float a = -0.5f;
@@ -128,7 +129,7 @@ static float cubic_single(float x)
     return fmaf(fmaf(fmaf(a, x, -5.f * a), x, 8.f * a), x, -4.f * a);
 }
 
-/* The weight of tap t of four, at distances 1 + far, far, 1 - far and 2 - far. */
+/* Returns the weight of tap t of four, at distances 1 + far, far, 1 - far and 2 - far. */
 static float cubic_point_single(uint32_t t, float far)
 {
     const float a = -0.75f, near = 1.f - far;
@@ -181,9 +182,9 @@ static uint32_t window_floats(double *weight, uint32_t *start, fovea_filter filt
     return end - first;
 }
 
-/* ---- filters that keep their width ---- */
+/* ---- filters that are not stretched ---- */
 
-/* Adds weight `w` to input position i; beyond a border, to the position at the border. */
+/* Adds weight `w` to input position i, or to the position at the border if i is beyond it. */
 static void add_point(double *weight, uint32_t start, uint32_t in, int64_t i, double w)
 {
     const int64_t inside = i < 0 ? 0 : i >= in ? (int64_t)in - 1 : i;
@@ -221,8 +222,9 @@ static uint32_t point(double *weight, uint32_t *start, const fv_axis *a, const f
     return end - *start;
 }
 
-/* The nearest input position. Pillow adds the step again and again, which is repeated here up to
- * position o; torchvision multiplies in float32. Different rounding would select other pixels. */
+/* Finds the nearest input position. Pillow adds the step repeatedly, so this function repeats the
+ * additions up to position o; torchvision multiplies in float32. Different rounding would select
+ * other pixels. */
 static uint32_t nearest(double *weight, uint32_t *start, const fv_axis *a, const fv_resampling *how,
                         uint32_t o, double *at)
 {
@@ -243,14 +245,14 @@ static uint32_t nearest(double *weight, uint32_t *start, const fv_axis *a, const
 
 /* ---- a Gaussian before the filter ---- */
 
-/* Radius of the Gaussian in pixels. */
+/* Returns the radius of the Gaussian in pixels. */
 static uint32_t gaussian_radius(const fv_axis *a)
 {
     return a->sigma > 0 ? (uint32_t)ceilf(3.f * a->sigma) : 0;
 }
 
-/* Replaces the taps of the resize by those of blur and resize together, as both are linear. `old`:
- * scratch for the old weights. */
+/* Replaces the taps of the resize by those of blur and resize combined, because both are linear.
+ * `old` is scratch for the old weights. */
 static uint32_t blur(double *weight, uint32_t *start, uint32_t count, double *old,
                      const double *bell, uint32_t radius, uint32_t in)
 {
@@ -288,10 +290,10 @@ struct work {
     const fv_resampling *how;
     uint32_t taps, radius;
     double *weight, *old, *bell;
-    double at; /* of the nearest filter */
+    double at; /* coordinate for the nearest filter */
 };
 
-/* Computes the taps of position o. Positions must be asked for in order, from 0 to `whole` - 1. */
+/* Computes the taps of position o. Call it for the positions in order, from 0 to `whole` - 1. */
 static uint32_t row(struct work *w, uint32_t *start, uint32_t o)
 {
     const fv_axis *a = w->axis;
@@ -318,8 +320,8 @@ static uint32_t row(struct work *w, uint32_t *start, uint32_t o)
     return count < a->there - *start ? count : a->there - *start;
 }
 
-/* The number of fractional bits with which the largest weight of the axis fits 16 bits, as PyTorch
- * computes it; black pixels count too. */
+/* Returns the number of fractional bits with which the largest weight of the axis fits 16 bits, as
+ * PyTorch computes it; black pixels count too. */
 static uint32_t narrow_bits(double largest)
 {
     uint32_t bits = 0;
@@ -407,7 +409,7 @@ fovea_status fv_resize_table_make(fv_resize_table *out, const fv_axis *a, const 
 {
     fv_resampling own = *how;
     struct work w = {.axis = a, .how = &own, .radius = gaussian_radius(a)};
-    /* torchvision lacks these filters, so Pillow is meant. */
+    /* torchvision lacks these filters, so Pillow's are used. */
     if (own.resample == FOVEA_RESAMPLE_TORCHVISION &&
         (own.filter == FOVEA_FILTER_BOX || own.filter == FOVEA_FILTER_HAMMING))
         own.resample = FOVEA_RESAMPLE_PILLOW;
@@ -464,7 +466,7 @@ void fv_resize_span(fv_resize_table *t)
             t->start[i] = t->first;
 }
 
-/* Whether every weight fits 16 bits. */
+/* Returns whether every weight fits 16 bits. */
 static bool is_narrow(const fv_resize_table *t)
 {
     for (size_t i = 0; i < (size_t)t->size * t->taps; i++)

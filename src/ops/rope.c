@@ -1,4 +1,4 @@
-/* rope.c: makes the tables of rotations in two dimensions. */
+/* rope.c: makes the tables of two-dimensional rotations. */
 #include "ops/rope.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static double angle(const fv_rope *r, uint32_t i, uint32_t n, uint32_t j, uint32
     return (i + r->offset) * (r->reference > 0 ? r->reference / n : 1) * slower;
 }
 
-/* Sets n entries of channels that are not rotated. */
+/* Sets n entries for channels that are not rotated. */
 static void leave(float *cosines, float *sines, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -8,9 +8,9 @@
  *   float   scale
  *   int32   sum       of all q, for instructions that multiply unsigned by signed bytes
  *
- * ops/quantise.h defines the rotation, the numbers and the scale. Each pixel has a scale of its
- * own, so that bright pixels do not cost dark ones their precision. CONV therefore sums the
- * products of a tap as integers, and multiplies that sum by the pixel's scale. */
+ * ops/quantise.h defines the rotation, the numbers and the scale. Each pixel has its own scale, so
+ * that bright pixels do not reduce the precision of dark ones. CONV therefore sums the products of
+ * a tap as integers, and multiplies that sum by the pixel's scale. */
 #ifndef FOVEA_SRC_ROWS_I8_H
 #define FOVEA_SRC_ROWS_I8_H
 
@@ -23,13 +23,14 @@
 #include "ops/op.h"
 #include "ops/quantise.h"
 
-/* Input channels that are rotated together in the weight of a GEMM or CONV of int8. */
+/* Returns the number of input channels that are rotated together in the int8 weight of a GEMM or
+ * CONV. */
 static inline uint32_t fv_int8_weight_block(const fv_problem *p)
 {
     return fv_int8_block(p->dim[p->op == FV_OP_CONV ? FV_CONV_C : FV_GEMM_K]);
 }
 
-/* Byte offset of the scale of a row of k channels. */
+/* Returns the byte offset of the scale of a row of k channels. */
 static inline uint32_t fv_rows_i8_scale_at(uint32_t k)
 {
     return fv_round_up(k, 8);
@@ -58,8 +59,7 @@ static inline int32_t fv_rows_i8_sum(const void *row, uint32_t k)
 static inline void fv_rows_i8_finish(void *row, uint32_t k, float scale, int32_t sum)
 {
     const uint32_t at = fv_rows_i8_scale_at(k);
-    if (at > k) /* not always: a call of memset, even for 0 bytes, costs as much as quantising a
-                   short row */
+    if (at > k) /* a call of memset, even for 0 bytes, costs as much as quantising a short row */
         memset((char *)row + k, 0, at - k);
     memcpy((char *)row + at, &scale, sizeof scale);
     memcpy((char *)row + at + sizeof scale, &sum, sizeof sum);

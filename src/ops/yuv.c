@@ -1,8 +1,8 @@
 /* yuv.c: see yuv.h. */
 #include "ops/yuv.h"
 
-/* The factors of a matrix with kr and kb. `y`: number of code values from black to white; `c`:
- * number for the range of chroma. */
+/* The coefficients of a matrix with kr and kb. `y` is the number of code values from black to
+ * white; `c` is the number of code values of chroma. */
 #define FACTOR(x) ((int32_t)((x) * (1 << FV_YUV_BITS) + 0.5))
 #define YUV(kr, kb, black, y, c)                                                                   \
     {                                                                                              \

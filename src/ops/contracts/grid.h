@@ -12,7 +12,7 @@ enum { FV_DWCONV_IN, FV_DWCONV_W, FV_DWCONV_BIAS, FV_DWCONV_RES, FV_DWCONV_GATE,
 /* GATHER, LERP */
 enum { FV_GATHER_PARTS = 2, FV_LERP_ROWS = 2 };
 enum { FV_GATHER_IN, FV_GATHER_RES, FV_GATHER_OUT };
-#define FV_GATHER_NONE UINT32_MAX /* in GATHER's table: instead of a row of IN, zeros */
+#define FV_GATHER_NONE UINT32_MAX /* in GATHER's table: a row of zeros */
 enum { FV_LERP_IN, FV_LERP_OUT };
 
 /* UPSAMPLE, PIXEL_SHUFFLE, ADAPTIVE_POOL */

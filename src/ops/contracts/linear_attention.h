@@ -1,5 +1,5 @@
-/* linear_attention.h: names for the dim[] and operands, by number, of linear attention; the sizes
- * are those of softmax_attention.h. The contract in ref_<op>.c defines each. */
+/* linear_attention.h: names for the dim[] and operands, by number, of linear attention.
+ * softmax_attention.h has the names of its sizes. The contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_LINEAR_ATTENTION_H
 #define FOVEA_SRC_CONTRACTS_LINEAR_ATTENTION_H
 

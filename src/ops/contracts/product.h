@@ -3,8 +3,8 @@
 #ifndef FOVEA_SRC_CONTRACTS_PRODUCT_H
 #define FOVEA_SRC_CONTRACTS_PRODUCT_H
 
-/* GEMM: (rows, K) times the transpose of a weight (N, K); CONV has its own sizes in addition */
-enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* dim[]: out columns, reduction length */
+/* GEMM: (rows, K) times the transpose of a weight (N, K); CONV has additional sizes */
+enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* dim[]: output columns, reduction length */
 enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 };
 enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
 

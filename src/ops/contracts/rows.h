@@ -1,5 +1,5 @@
-/* rows.h: names for the dim[] and operands, by number, of ops that work row by row, or move rows;
- * dim[] also has FV_ROW_C. The contract in ref_<op>.c defines each. */
+/* rows.h: names for the dim[] and operands, by number, of ops that compute row by row, or move
+ * rows; dim[] also has FV_ROW_C. The contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_CONTRACTS_ROWS_H
 #define FOVEA_SRC_CONTRACTS_ROWS_H
 

@@ -14,29 +14,29 @@ enum {
     FV_SCAN_BETA,
     FV_SCAN_GATE_Q,
     FV_SCAN_GATE_K,
-    FV_SCAN_STATE, /* read and written; the last operand is the only other output */
+    FV_SCAN_STATE, /* read and written, in addition to the output */
     FV_SCAN_OUT
 };
 
-/* SOFTMAX_SCAN, likewise, and */
+/* SOFTMAX_SCAN, also with the dim[] of attention.h, and */
 enum { FV_CACHE_KV_HEADS = 4 };
 enum {
     FV_CACHE_Q,
     FV_CACHE_K,
     FV_CACHE_V,
     FV_CACHE_POSITION,
-    FV_CACHE_STATE, /* read and written, as SCAN's */
+    FV_CACHE_STATE, /* read and written, as is SCAN's state */
     FV_CACHE_OUT
 };
 
 /* SHORT_CONV, in addition to FV_ROW_C */
 enum { FV_SHORT_CONV_SIZE = 2 };
-#define FV_SHORT_CONV_LARGEST 16u /* of these sizes */
+#define FV_SHORT_CONV_LARGEST 16u /* maximum FV_SHORT_CONV_SIZE */
 enum {
     FV_SHORT_CONV_IN,
     FV_SHORT_CONV_W,
     FV_SHORT_CONV_BIAS,
-    FV_SHORT_CONV_STATE, /* as SCAN's */
+    FV_SHORT_CONV_STATE, /* read and written, as is SCAN's state */
     FV_SHORT_CONV_OUT
 };
 

@@ -3,13 +3,13 @@
 #ifndef FOVEA_SRC_CONTRACTS_SOFTMAX_ATTENTION_H
 #define FOVEA_SRC_CONTRACTS_SOFTMAX_ATTENTION_H
 
-/* dim[] of all attention */
+/* dim[] of all attention ops */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
-/* The sizes that all attention ops have: .dim = {FV_ATTN_SIZES, ..}. */
+/* The sizes that all attention ops have, for use as .dim = {FV_ATTN_SIZES, ..}. */
 #define FV_ATTN_SIZES {"rows", FV_DIM_TOKENS}, [FV_ATTN_D] = {"d"}, [FV_ATTN_DV] = {"dv"}
 
-/* SOFTMAX and WSOFTMAX: columns of the keys' grid if relative positions are added to scores; else
- * 0 */
+/* SOFTMAX and WSOFTMAX: columns of the keys' grid if relative positions are added to scores, else 0
+ */
 enum { FV_REL_POS_COLUMNS = 5 };
 enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_REL_POS, FV_SOFTMAX_OUT };
 /* WSOFTMAX and WLATTN; dim[] is that of SOFTMAX */
@@ -22,8 +22,8 @@ enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
 /* MASK_KEYS, in addition to FV_ROW_C */
 enum { FV_MASK_BEFORE = 2 };
 enum { FV_MASK_IN, FV_MASK_OUT };
-/* MASK_KEYS adds this to the score of a hidden key: its exponential is 0, and float16 can hold
- * it. */
+/* The number that MASK_KEYS adds to the score of a hidden key: the exponential of the sum is 0, and
+ * float16 can represent the number. */
 #define FV_MASK_HIDDEN -8192.f
 
 /* KEYS_I8 */

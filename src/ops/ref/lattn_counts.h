@@ -1,4 +1,4 @@
-/* lattn_counts.h: counts of terms and FLOPs for the descriptors of linear attention's operations.
+/* lattn_counts.h: counts terms and FLOPs for the descriptors of linear attention's operations.
  * Their files are compiled once for each mechanism, and once without a mechanism for the
  * descriptor. */
 #ifndef FOVEA_SRC_REF_LATTN_COUNTS_H
@@ -9,7 +9,8 @@
 
 typedef struct fv_lattn_counts {
     double heads, rows, blocks, d, dv;
-    double powers, centred; /* additional FLOPs: of features in pairs, of centred values */
+    double powers, centred; /* additional FLOPs: for features in two blocks, and for centred
+                               values */
 } fv_lattn_counts;
 
 static inline fv_lattn_counts fv_lattn_count(const fv_problem *p)
@@ -31,7 +32,8 @@ static inline double fv_lattn_reduce_terms(const fv_problem *p)
     return n.rows + n.blocks * n.d;
 }
 
-/* Terms of a sum in gradients of rows: over features, or over the values they are multiplied by. */
+/* Returns the number of terms of a sum in gradients of rows: over features, or over the values that
+ * are multiplied by them. */
 static inline double fv_lattn_grad_terms(const fv_problem *p)
 {
     const fv_lattn_counts n = fv_lattn_count(p);
@@ -44,7 +46,7 @@ static inline double fv_lattn_grad_flops(const fv_problem *p)
     return n.heads * n.rows * n.blocks * (2 * n.d * n.dv + 6 * n.d + 2 * n.powers + n.centred);
 }
 
-/* The operands of LATTN_REDUCE and of the gradients of keys; those of LATTN_APPLY and of the
+/* The operands of LATTN_REDUCE and of the gradients of keys, and those of LATTN_APPLY and of the
  * gradients of queries. */
 #define FV_LATTN_KEY_OPERANDS                                                                      \
     [FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},                                               \
@@ -62,7 +64,7 @@ static inline double fv_lattn_grad_flops(const fv_problem *p)
     [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},                                          \
     [FV_APPLY_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION}
 
-/* Floats of the state of all heads. */
+/* Returns the number of floats of the state of all heads. */
 static inline uint32_t fv_lattn_state_columns(const fv_problem *p)
 {
     const fv_mech_traits *t = fv_mech_table[p->mech];

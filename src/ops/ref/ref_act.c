@@ -1,5 +1,5 @@
-/* ref_act.c: ACT: an activation as a separate step, for plans where its input is needed too: in
- * training, or by another step.
+/* ref_act.c: ACT: an activation as a separate step, for plans in which training or another step
+ * also needs its input.
  *
  *   dim    rows, C
  *   IN     ROW, C wide, with SWIGLU 2C    OUT  ROW, C wide; may be IN without SWIGLU,

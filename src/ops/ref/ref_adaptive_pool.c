@@ -1,15 +1,15 @@
-/* ref_adaptive_pool.c: ADAPTIVE_POOL: means of a finished grid over areas that share it evenly.
+/* ref_adaptive_pool.c: ADAPTIVE_POOL: means of a complete grid over areas of nearly equal size.
  *
  *   dim    rows (= output pixels, a multiple of columns), C, width, height (of the grid), columns
  *   IN     WHOLE: width x height pixels of C channels, row by row, no prefix
  *   OUT    ROW, C wide: a grid of `columns` columns; not IN
- *   type   of each: F32 or BF16
+ *   type   of each operand: F32 or BF16
  *
  *   out[y][x] = mean of in[i][k] over floor(y height / lines) <= i < ceil((y + 1) height / lines)
  *               and floor(x width / columns) <= k < ceil((x + 1) width / columns)
  *
- * with lines = rows / columns: torch's adaptive_avg_pool2d. Areas overlap where sizes do not
- * divide, and repeat where the output is the larger. Sums are float32, over an area's pixels in
+ * with lines = rows / columns, as torch's adaptive_avg_pool2d. Areas overlap if sizes do not divide
+ * evenly, and repeat if the output is the larger grid. Sums are float32, over an area's pixels in
  * order.
  */
 #include "ops/ref/ref_adaptive_pool.h"

@@ -1,4 +1,4 @@
-/* ref_adaptive_pool.h: the area that an output pixel of ADAPTIVE_POOL is the mean of. */
+/* ref_adaptive_pool.h: the area whose mean an output pixel of ADAPTIVE_POOL is. */
 #ifndef FOVEA_SRC_REF_REF_ADAPTIVE_POOL_H
 #define FOVEA_SRC_REF_REF_ADAPTIVE_POOL_H
 

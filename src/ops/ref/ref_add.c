@@ -1,4 +1,4 @@
-/* ref_add.c: ADD: rows, each channel times a factor, added to others; also the gradient of the rows
+/* ref_add.c: ADD: scales each channel of rows, and adds other rows; also the gradient of the rows
  * after a layer scale.
  *
  *   dim    rows, C

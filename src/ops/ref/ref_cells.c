@@ -1,9 +1,9 @@
-/* ref_cells.c: CELLS: means of finished rows over cells of the token grid, for FOVEATED.
+/* ref_cells.c: CELLS: means of complete rows over cells of the token grid, for FOVEATED.
  *
  *   dim    rows (= cells of all levels), C, tokens, width, height (of the grid)
- *   IN     WHOLE, C wide: tokens - width * height rows of a prefix, left out, then the grid
+ *   IN     WHOLE, C wide: tokens - width * height prefix rows, which are skipped, then the grid
  *   OUT    ROW, C wide
- *   type   of each: F32 or BF16
+ *   type   of each operand: F32 or BF16
  *
  *   out_i = mean of in_t over the tokens t of cell i: ops/foveated.h
  *

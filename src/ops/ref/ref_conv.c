@@ -1,4 +1,5 @@
-/* ref_conv.c: CONV: convolution over a grid of tokens: implicit GEMM, windows are not materialised.
+/* ref_conv.c: CONV: convolution over a grid of tokens, an implicit GEMM without materialised
+ * windows.
  *
  *   dim    rows (output pixels), N, K = size * size * C, size, stride, pad, C
  *   A      WHOLE: u[0] x u[1] pixels of C channels, row by row, no prefix
@@ -6,23 +7,22 @@
  *   BIAS   N
  *   RES    ROW, N wide; may be OUT
  *   OUT    ROW, N wide: a grid u[2] wide; not A; not read
- *   u      width and height of the grid that is read, width of the one that is written
+ *   u      width and height of the grid that is read, width of the grid that is written
  *
  *   x = sum W[n][ky][kx][c] A[y stride - pad + ky][x stride - pad + kx][c];  x += BIAS[n];
  *   x = act(x);  x += RES[i][n]
  *
- * over ky, kx < size and c < C, for output pixel (y, x); outside of the grid A is 0. BIAS, the
- * activation and RES are applied as prob.epi asks; the rest of GEMM's epilogue is not supported.
+ * over ky, kx < size and c < C, for output pixel (y, x); A is 0 outside the grid. prob.epi selects
+ * BIAS, the activation and RES; the rest of GEMM's epilogue is not supported.
  *
  * With W of I8 and prob.acc I32, pixels of A are rows of bytes as defined by ops/rows_i8.h. Rows of
- * W are rotated, the C channels of each tap separately, and quantised as GEMM's. With q and q' the
- * numbers of a pixel and of a tap of W, s the scale of the pixel and s' that of the row of W
+ * W are rotated, the C channels of each tap separately, and quantised like GEMM's. q and q' are the
+ * numbers of a pixel and of a tap of W, s is the scale of the pixel and s' that of the row of W:
  *
  *   x = s' sum_taps s (float)(sum_c q[c] q'[c])
  *
- * where the order of the sum over taps, in float32, is that of K. As with GEMM a result is
- * bit for bit the same however rows and columns are cut into calls, and col0 is a multiple of
- * FV_COL_ALIGN.
+ * The sum over taps, in float32, is in the order of K. As with GEMM, a result has the same bits for
+ * any split of rows and columns into calls, and col0 is a multiple of FV_COL_ALIGN.
  */
 #include "base/half.h"
 #include "ops/ref/ref_gemm.h"
@@ -42,7 +42,7 @@ static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
     return fv_grid_lines(from, last + p->dim[FV_CONV_SIZE], u[0], u[1]);
 }
 
-/* Channels of a pixel; or its bytes if it is quantised. */
+/* Returns the number of channels of a pixel, or of bytes if it is quantised. */
 static uint32_t columns(const fv_problem *p)
 {
     const uint32_t channels = p->dim[FV_CONV_C];
@@ -70,7 +70,7 @@ const fv_op fv_op_conv = {
     .reads = reads,
 };
 
-/* Row n of the weight, from k on, times the pixel whose channels begin at element `in`. */
+/* Returns row n of the weight, from k on, times the pixel whose channels begin at element `in`. */
 static double tap(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uint32_t k)
 {
     double sum = 0;
@@ -80,7 +80,7 @@ static double tap(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uin
     return sum;
 }
 
-/* The same for int8. */
+/* Computes the same product as tap() for int8. */
 static double tap_of_numbers(const fv_args *a, const fv_call *c, size_t in, uint32_t n, uint32_t k)
 {
     const uint32_t channels = a->prob.dim[FV_CONV_C];
@@ -93,7 +93,7 @@ static double tap_of_numbers(const fv_args *a, const fv_call *c, size_t in, uint
     return (double)((const float *)(const void *)scales)[n] * fv_rows_i8_scale(q, channels) * sum;
 }
 
-/* Row n of the weight times the window of output pixel (y, x). */
+/* Returns row n of the weight times the window of output pixel (y, x). */
 static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t n)
 {
     const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];

@@ -1,4 +1,4 @@
-/* ref_convert.c: CONVERT: rows from one float type to another.
+/* ref_convert.c: CONVERT: converts rows from one float type to another.
  *
  *   dim   rows, C
  *   IN    ROW, C wide, of type prob.in       OUT  ROW, C wide, of type prob.out; not IN

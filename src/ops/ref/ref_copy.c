@@ -1,4 +1,4 @@
-/* ref_copy.c: COPY: rows copied.
+/* ref_copy.c: COPY: copies rows.
  *
  *   dim  rows, C;  prob.in: type of IN, F32 or BF16
  *   IN   ROW        OUT  ROW; not IN

@@ -1,23 +1,23 @@
-/* ref_deform.c: DEFORM: deformable attention: each query is a weighted mean of a few samples of a
- * grid of values.
+/* ref_deform.c: DEFORM: deformable attention: the result for each query is a weighted mean of a few
+ * samples of a grid of values.
  *
  *   dim     rows, d, points, width, height; heads
  *   VALUES  WHOLE, width * height rows, heads * d wide
- *   BOX     ROW, 4 wide: cx, cy, w, h as shares of the grid
+ *   BOX     ROW, 4 wide: cx, cy, w, h as fractions of the grid's sides
  *   OFFSET  ROW, heads * points * 2 wide: x, y of each point
  *   WEIGHT  ROW, heads * points wide
- *   OUT     ROW, heads * d wide; none of the others
- *   f[0]    unit of an offset, in sides of the box
+ *   OUT     ROW, heads * d wide; not another operand
+ *   f[0]    unit of an offset, as a fraction of the box's sides
  *
  * For point p of a head:
  *
  *   x_p = (cx + f0 offset_x w) width - 1/2;   y_p = (cy + f0 offset_y h) height - 1/2
- *   v_p = the head's values at (x_p, y_p), linear between the four around; 0 beyond the grid, and
- *         where a coordinate is NaN
+ *   v_p = the head's values at (x_p, y_p), interpolated linearly between the nearest four; 0
+ *         beyond the grid, and if a coordinate is NaN
  *   out = sum_p e_p v_p / sum_p e_p,   e_p = exp(weight_p - max weight)
  *
- * Coordinates refer to the centres of values: torch's grid_sample with zeros around and
- * align_corners False.
+ * Coordinates refer to the centres of values, as in torch's grid_sample with padding_mode "zeros"
+ * and align_corners False.
  */
 #include <math.h>
 
@@ -63,7 +63,7 @@ const fv_op fv_op_deform = {
     .terms = terms,
 };
 
-/* One head of a row, given its offsets and weights. */
+/* Computes one head of a row from its offsets and weights. */
 static void attend(const fv_args *a, const float *values, const float *box, const float *offset,
                    const float *weight, float *out)
 {

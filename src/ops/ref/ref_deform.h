@@ -9,17 +9,17 @@
 typedef struct fv_deform_corners {
     size_t row[4];
     float part[4];
-    int count; /* number of corners inside the grid, which come first */
+    int count; /* number of corners inside the grid, which precede the others */
 } fv_deform_corners;
 
-/* Whether coordinate `at`, in values, is inside a grid of `size` values or next to it; false for
- * NaN. */
+/* Returns whether coordinate `at`, in values, is inside a grid of `size` values or adjacent to it;
+ * NaN is not. */
 static inline int fv_deform_inside(float at, uint32_t size)
 {
     return at > -1.f && at < (float)size;
 }
 
-/* The corners around position (x, y), in values, of a grid of width x height. */
+/* Returns the corners around position (x, y), in values, of a grid of width x height values. */
 static inline fv_deform_corners fv_deform_at(float x, float y, uint32_t width, uint32_t height)
 {
     fv_deform_corners k = {.count = 0};

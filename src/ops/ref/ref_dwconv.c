@@ -1,4 +1,4 @@
-/* ref_dwconv.c: DWCONV: depthwise convolution over grids of tokens, zeros around each.
+/* ref_dwconv.c: DWCONV: depthwise convolution over grids of tokens, each padded with zeros.
  *
  *   dim    rows (= width * height * number of grids), C, size (odd), height of a grid
  *   IN     LOCAL, rows x C: token y * width + x, one grid after the other
@@ -7,7 +7,8 @@
  *   RES    ROW, C wide, or NULL; may be OUT            GATE  ROW, C wide, or NULL; may be OUT
  *   OUT    ROW, C wide; not IN. If prob.out is BF16, it cannot be RES or GATE
  *   u[0]   grid width
- *   u[1]   period: channel c has filter and bias c % period. C: one each; dv: heads share them
+ *   u[1]   period: channel c has filter and bias c % period. C: one per channel; dv: heads share
+ *          them
  *   window 0, or the capacity of IN in grid rows: grid row y, counted through all grids, begins at
  *          row (y + shift) % window * width; IN holds the rows that a call needs
  *
@@ -16,9 +17,9 @@
  *            y = 1 | t t t t t t |          sum over (i, j) of
  *              ..                               w[c][i][j] in[y + i - size/2][x + j - size/2][c])
  *
- * A cross-correlation, as torch computes it. Rows may be any of the grids' tokens: a row tile of
- * them needs IN with a halo of size/2 grid rows above and below. A row's result does not depend on
- * how rows are split into calls.
+ * This is a cross-correlation, as in torch. A call may compute any of the grids' tokens; a row tile
+ * needs IN with a halo of size/2 grid rows above and below. A row's result does not depend on how
+ * rows are split into calls.
  */
 #include "base/half.h"
 #include "ops/contracts/grid.h"
@@ -40,8 +41,8 @@ static uint32_t line(const fv_problem *p, const uint32_t *u)
     return u[0];
 }
 
-/* Rows of IN from the first line that row r.first needs to the last that row r.end - 1 needs, each
- * in the grid of its row. */
+/* Returns the rows of IN from the first line that row r.first needs to the last line that row r.end
+ * - 1 needs, each in the grid of its row. */
 static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
 {
     const uint32_t height = p->dim[FV_DWCONV_HEIGHT], radius = p->dim[FV_DWCONV_SIZE] / 2;

@@ -1,4 +1,4 @@
-/* ref_features.c: the feature maps of all mechanisms. */
+/* ref_features.c: the table of the feature maps of all mechanisms. */
 #include "ops/ref/ref_features.h"
 
 fv_features_fn *const fv_features_ref[FV_MECH_COUNT] = {

@@ -6,8 +6,9 @@
 #include "ops/op.h"
 
 /* Computes phi of `rows` rows of one head: block b of row r is stored at out + r ldo + b d. Reads d
- * floats per row of x, writes FV_BLOCKS * d; not in place. For mechanisms without learned vectors
- * and without statistics over all heads. exp saturates at e^88 instead of being shifted. */
+ * floats per row of x, and writes FV_BLOCKS * d, not in place. It exists for mechanisms without
+ * learned vectors and without statistics over all heads. exp saturates at e^88 instead of being
+ * shifted. */
 typedef void fv_features_fn(float *out, size_t ldo, const float *x, size_t ldx, size_t rows,
                             size_t d, int query);
 

@@ -6,14 +6,15 @@
  *   Q       ROW, heads * d wide        K       WHOLE, tokens x (heads * d)
  *   OUT     ROW, heads * dv wide       V       WHOLE, tokens x (heads * dv)
  *   CELL_K, CELL_V                     WHOLE, rows of CELLS of K and of V
- *   f[0]    scale                      OUT is none of the others
+ *   f[0]    scale                      OUT is not another operand
  *   type    of each operand: F32 or BF16
  *   col0, cols  heads
  *
  *   s_j = f0 q_i.k_j + log n_j;   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
  *
- * over the keys j that query i sees, tokens (n_j = 1) and cells of n_j tokens. The first
- * tokens - width * height rows are a prefix: they see all tokens, and all see them.
+ * over the keys j that query i attends to: tokens (n_j = 1) and cells of n_j tokens. The first
+ * tokens - width * height rows are a prefix: they attend to all tokens, and all tokens attend to
+ * them.
  *
  * Precision and types are those of SOFTMAX. With prob.acc I32, K is the result of KEYS_I8 for
  * tokens and cells, V and the cells are absent, and any FV_SOFTMAX_BLOCK keys of a query may share
@@ -64,14 +65,14 @@ const fv_op fv_op_foveated = {
     .block_lines = FV_FOVEA_BLOCK,
 };
 
-/* A query of a head, and its sums so far: softmax statistics, and weighted values. */
+/* A query of a head and its accumulators: softmax statistics, and the weighted sum of values. */
 typedef struct gathered {
     float max, weights, *sum, *query;
     fv_keys_i8 l;
     const char *whole; /* the head's keys if they are int8; else NULL */
 } gathered;
 
-/* Channel i of the key, or of the value, of row `row` of the tokens or cells. */
+/* Return channel i of the key, or of the value, of row `row` of the tokens or cells. */
 static float key_at(const gathered *g, const fv_args *a, const fv_call *c, size_t row, size_t head,
                     bool cell, size_t i)
 {

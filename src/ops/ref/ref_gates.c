@@ -1,16 +1,15 @@
-/* ref_gates.c: GATES: makes gates of the logits that every token has for the heads: the softmax
- * of each row, times f[0], which a row of gates then sums to.
+/* ref_gates.c: GATES: computes gates from a token's logits for the heads: the softmax of each row,
+ * times f[0], so that a row of gates sums to f[0].
  *
  *   dim  rows, heads
  *   IN   ROW, heads wide        OUT  ROW, heads wide; may be IN
  *
  *   p[h] = exp(x[h] - max_h x[h]);   out[h] = p[h] / sum_h p[h] * f[0]
  *
- * f[0] = 1 is the form of the SLA paper. With f[0] = heads, gates are 1 if logits are equal, so
- * that untrained gates change nothing.
+ * f[0] is 1 in the SLA paper. With f[0] = heads, gates are 1 if logits are equal, so that untrained
+ * gates change nothing.
  *
- * A NaN makes its own row NaN and no other. A row's result does not depend on the rows it is
- * computed with.
+ * A NaN makes only its own row NaN. A row's result does not depend on the other rows of a call.
  */
 #include <math.h>
 

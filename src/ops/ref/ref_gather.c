@@ -1,17 +1,17 @@
-/* ref_gather.c: GATHER: rows of a finished tensor in another order; `parts` of them make one output
+/* ref_gather.c: GATHER: rows of a complete tensor in another order; `parts` of them make one output
  * row.
  *
  *   dim    rows, C (of one part), parts
  *   IN     WHOLE, C wide
- *   RES    ROW, parts * C wide; absent: none
+ *   RES    ROW, parts * C wide, or absent
  *   OUT    ROW, parts * C wide; may be RES
- *   table  uint32: rows * parts row numbers of IN, those of one output row next to each other;
+ *   table  uint32: rows * parts row numbers of IN, those of one output row adjacent;
  *          FV_GATHER_NONE means a row of zeros
  *
  *   out_i = [in_t(i, 0), in_t(i, 1), ..] + res_i,  t(i, p) = table[i * parts + p]
  *
- * Window partition and its inverse, with a cyclic shift or without, have one part; the merging of
- * four neighbours into one token has four. Tokens beyond the grid are zeros.
+ * Window partition and its inverse, with or without a cyclic shift, have one part; merging four
+ * neighbours into one token has four. Tokens beyond the grid are zeros.
  */
 #include "ops/contracts/grid.h"
 #include "ops/ref/ref_kernels.h"

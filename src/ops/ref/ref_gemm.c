@@ -1,7 +1,7 @@
 /* ref_gemm.c: GEMM: rows times a packed weight, with a fused epilogue.
  *
  *   dim    rows, N, K
- *   A      ROW, K wide                    W    packed by the kernel's own hook; here (N, K)
+ *   A      ROW, K wide                    W    in the kernel's packed layout; here (N, K)
  *   BIAS   N, with SWIGLU 2N: values, then gates    SCALE  N, one factor per output column
  *   RES    ROW, N wide; may be OUT                  OUT    ROW, N wide; not A; not read
  *
@@ -14,43 +14,42 @@
  *
  *   x = sum_k A[i][k] W[n][k];  x += BIAS[n];  x = act(x);  x *= SCALE[n];  x += RES[i][n]
  *
- * each term only if prob.epi asks for it; the operands of other terms are not read. SWIGLU
- * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 replaces
- * the activation.
+ * prob.epi selects the terms; the operands of other terms are not read. SWIGLU computes x1 from row
+ * n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 replaces the activation.
  *
  * A and OUT are F32 or BF16, by prob.in and prob.out. W is float32 or, by prob.weight, of 16 bits:
  * packing rounds to the nearest even, and W then means the rounded value. With W of I8 and prob.acc
  * F32, packing quantises each row with its own scale, as src/ops/quantise.h defines for weights
- * that are only stored so; W then means the float (float)q * scale. Everything else, sums too, is
- * float32. There are two exceptions. With float16 weights and prob.acc F16
+ * that are only stored in int8; W then means the float (float)q * scale. Everything else, including
+ * sums, is float32, with two exceptions. With float16 weights and prob.acc F16,
  *
- *   A may be rounded to float16, each row scaled by a power of two before, and so each row of W;
+ *   A may be rounded to float16, after each row of A and of W is scaled by a power of two;
  *   products may be summed in float16 over a few steps of k, 4 on processors and 16 on other
- *   devices; those sums are float32.
+ *   devices; these partial sums are added in float32.
  *
- * and with bfloat16 weights, A of F32 and prob.acc BF16 each A[i][k] may be rounded to bfloat16, to
+ * With bfloat16 weights, A of F32 and prob.acc BF16, each A[i][k] may be rounded to bfloat16, to
  * the nearest even.
  *
- * Sums in float16 do not overflow. With d the largest |A| of the row, they add to the error of the
- * sum over k at most
+ * Sums in float16 do not overflow. With d the largest |A| of the row, they increase the error of
+ * the sum over k by at most
  *
  *   2^-9 sum_k |A[i][k] W[n][k]| + 2^-22 d sum_k (1 + |W[n][k]|)
  *
- * where the second term is the underflow of float16. The first is the maximum for 4 steps; 16 steps
- * stay within it unless nearly all of their rounding errors have the same sign.
+ * where the second term bounds the underflow of float16. The first term is the maximum for 4 steps;
+ * 16 steps stay below it unless nearly all of their rounding errors have the same sign.
  *
  * With W of I8 and prob.acc I32, rows of A and of W are rotated and quantised bit for bit as
- * src/ops/quantise.h defines. With q, q' the numbers and s, s' the scales of the two rows
+ * src/ops/quantise.h defines. With the numbers q, q' and the scales s, s' of the two rows,
  *
  *   x = (float)(sum_k q[k] q'[k]) (s s')
  *
- * in place of sum_k A[i][k] W[n][k], in float32. So a row of zeros gives zeros, and one with an
- * infinity or NaN gives NaN.
+ * replaces sum_k A[i][k] W[n][k], in float32. A row of zeros therefore gives zeros, and a row with
+ * an infinity or NaN gives NaN.
  *
  * A call computes columns [col0, col0 + cols); col0 is a multiple of FV_COL_ALIGN, and the pointers
- * of the columns are at column 0. Pointers need the alignment of float only. A result depends on
- * its row of A and its row of W alone: it is bit for bit the same however rows and columns are cut
- * into calls. The order of the sum over k is the kernel's own.
+ * of the columns are at column 0. Pointers only need the alignment of a float. A result depends
+ * only on its row of A and its row of W, and has the same bits for any split of rows and columns
+ * into calls. Each kernel sums over k in its own order.
  */
 #include <string.h>
 
@@ -74,7 +73,7 @@ const fv_op fv_op_gemm = {
     .multiplies = FV_MULTIPLIES_WEIGHT,
 };
 
-/* Row n of the weight times a row of A, with its bias. */
+/* Returns row n of the weight times a row of A, plus the bias. */
 static double product(const fv_args *a, const fv_call *c, const void *in, uint32_t n)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
@@ -85,7 +84,7 @@ static double product(const fv_args *a, const fv_call *c, const void *in, uint32
     return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
 }
 
-/* Applies the epilogue to column n of row r; the sums are x and, with SWIGLU, `gate`. */
+/* Applies the epilogue to column n of row r, given the sum x and, with SWIGLU, the sum `gate`. */
 static void finish(const fv_args *a, const fv_call *c, size_t r, uint32_t n, double x, double gate)
 {
     const uint32_t epi = a->prob.epi;
@@ -148,7 +147,7 @@ OF_TYPE(FV_F32, f32)
 OF_TYPE(FV_F16, f16)
 OF_TYPE(FV_BF16, bf16)
 
-/* ---- int8: the weight's rows of K numbers, then one scale per row ---- */
+/* ---- packing of int8: the weight's rows of K numbers, then one scale per row ---- */
 
 static size_t weight_rows(const fv_problem *p)
 {
@@ -181,7 +180,7 @@ void fv_ref_i8_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const 
     }
 }
 
-/* ---- stored so ---- */
+/* ---- int8 weights for products of floats ---- */
 
 static bool applies_w8(const fv_problem *p)
 {
@@ -199,21 +198,21 @@ void fv_k_gemm_w8_ref(const fv_args *a, const fv_call *c)
     gemm(a, c);
 }
 
-/* ---- multiplied ---- */
+/* ---- products of int8 ---- */
 
 static bool applies_i8(const fv_problem *p)
 {
     return p->weight == FV_I8 && p->acc == FV_I32;
 }
 
-/* Scratch for a row of floats and its int8 numbers. */
+/* Returns the bytes of scratch for a row of floats and its int8 numbers. */
 static size_t scratch_i8(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;
     return (sizeof(float) + 1) * fv_round_up(p->dim[FV_GEMM_K], 4);
 }
 
-/* The product of a quantised row, with scale s, and row n of the weight, plus the bias. */
+/* Returns the product of a quantised row, with scale s, and row n of the weight, plus the bias. */
 static double product_i8(const fv_args *a, const fv_call *c, const int8_t *q, float s, uint32_t n)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];

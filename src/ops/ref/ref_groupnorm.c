@@ -1,16 +1,16 @@
-/* ref_groupnorm.c: GROUPNORM: every channel is normalised by the mean and variance of its group,
- * then scaled, shifted and activated.
+/* ref_groupnorm.c: GROUPNORM: normalises every channel by the mean and variance of its group, then
+ * scales and shifts it and applies an activation.
  *
  *   dim     rows, C;  prob.in, prob.out: types of IN and OUT, F32 or BF16
- *   IN      ROW, C wide           OUT  ROW, C wide; may be IN where the types are the same
- *   STATE   3 C floats, as ref_groupnorm_merge.c leaves them: means, variances
+ *   IN      ROW, C wide           OUT  ROW, C wide; may be IN if the types are equal
+ *   STATE   3 C floats, as ref_groupnorm_merge.c writes them: means, variances
  *   WEIGHT  C floats              BIAS C floats
  *   epi     none, FV_EPI_RELU or FV_EPI_SILU
  *   f[0]    eps
  *
  *   y[c] = act((x[c] - mean[c]) / sqrt(variance[c] + eps) weight[c] + bias[c])
  *
- * Where the variance is 0 that is act(bias). Rows are computed one by one.
+ * If the variance is 0, y is act(bias). Rows are computed one by one.
  */
 #include "base/half.h"
 #include "ops/contracts/rows.h"

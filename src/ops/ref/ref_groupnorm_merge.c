@@ -2,11 +2,11 @@
  * channels of each channel group, to the group's mean and variance.
  *
  *   dim      1, C, partials, groups: group g has the channels [g C / groups, (g + 1) C / groups)
- *   PARTIAL  partials x 3 C, packed, as ref_groupnorm_reduce.c leaves them; one may have no rows
+ *   PARTIAL  partials x 3 C, packed, as ref_groupnorm_reduce.c writes them; one may have no rows
  *   OUT      one row of 3 C: the mean of the channel's group, its variance, 1
  *
- * Partials are merged in order, channel by channel, as that file says; then, since all channels
- * have the same rows,
+ * Partials are merged in order, channel by channel, as ref_groupnorm_reduce.c defines; then,
+ * because all channels have the same rows,
  *
  *   mean = mean of the channels' means;   variance = mean of (variances + (means - mean)^2)
  */
@@ -33,7 +33,7 @@ const fv_op fv_op_groupnorm_merge = {
     .groups = FV_GROUPNORM_PARTIALS,
 };
 
-/* Channel i over all partials. */
+/* Merges channel i over all partials. */
 static void merge_channel(const fv_args *a, const float *partial, uint32_t i, float *mean,
                           float *var)
 {

@@ -4,18 +4,18 @@
  *   dim      rows (of the whole step), C, partials, groups (of channels, for the merge);
  *            prob.in: F32 or BF16
  *   IN       ROW, C wide
- *   PARTIAL  of the call's reduction group, 3 C floats: means, variances, shares: the fraction of
- *            all rows that it covers, stored for each channel, so that channels are independent
+ *   PARTIAL  of the call's reduction group, 3 C floats: means, variances, and shares. A share is
+ *            the fraction of all rows that the partial covers; each channel has its own copy
  *   f[0]     1 / rows
  *
- * Stored when c->first, else merged with the old PARTIAL: with the share s of n rows of mean m and
- * variance v (biased), t being the old share, and f = s / (s + t),
+ * The result is stored if c->first, else merged with the old PARTIAL. With the share s of the
+ * call's rows, their mean m and (biased) variance v, the old share t, and f = s / (s + t),
  *
  *   variance (1 - f) + v f + (m - mean)^2 f (1 - f)   is the variance of both
  *   mean + (m - mean) f                               is their mean
  *
- * No term is negative, and no squares of means are subtracted, so a mean far from 0 costs the
- * variance no digits. Before merging, kernels sum differences from one of the call's rows.
+ * No term is negative, and no squares of means are subtracted, so the variance loses no digits if
+ * the mean is far from 0. Before merging, kernels sum differences from one of the call's rows.
  */
 #include "base/half.h"
 #include "ops/contracts/rows.h"
@@ -36,7 +36,7 @@ const fv_op fv_op_groupnorm_reduce = {
     .merge = FV_OP_GROUPNORM_MERGE,
 };
 
-/* Element of channel i in row r. */
+/* Returns the element of channel i in row r. */
 static double at(const fv_args *a, const fv_call *c, uint32_t r, uint32_t i)
 {
     return (double)fv_value_get(c->p[FV_MOMENTS_IN], a->prob.in,

@@ -2,14 +2,14 @@
  *
  *   dim     rows (= heads), d, dv, keys, cells
  *   K       WHOLE, keys x (rows * d)       V       WHOLE, keys x (rows * dv)
- *   CELL_K, CELL_V                         WHOLE, the same for the cells; absent: there are none
+ *   CELL_K, CELL_V                         WHOLE, the same for the cells, or absent
  *   OUT     ROW, bytes: head i in the layout of ops/keys_i8.h
  *   type    of K, V and the cells, each: F32 or BF16
  *
  * Every kernel computes the same bytes: the mean of a channel is the float32 sum over the keys in
- * order, over their number; k - mean is rounded to float32, and quantised as ops/quantise.h says. A
- * NaN or infinity in a channel of the keys makes all scales of its head NaN, in one of the values
- * that channel's.
+ * order, divided by their number; k - mean is rounded to float32, and quantised as ops/quantise.h
+ * defines. A NaN or infinity in a channel of the keys makes all scales of its head NaN; in a
+ * channel of the values, it makes that channel's scale NaN.
  */
 #include "ops/ref/ref_keys_i8.h"
 
@@ -41,7 +41,7 @@ const fv_op fv_op_keys_i8 = {
     .most_rows = 1,
 };
 
-/* Channel i of key or value j of a head that is `wide` channels wide. */
+/* Returns channel i of key or value j of a head that is `wide` channels wide. */
 static float at(const fv_args *a, const fv_call *c, const ref_rows *r, size_t j, size_t i,
                 size_t head, size_t wide)
 {

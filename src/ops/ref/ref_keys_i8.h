@@ -1,4 +1,4 @@
-/* ref_keys_i8.h: reads a head's keys and values of int8 as floats, and writes them. */
+/* ref_keys_i8.h: reads a head's int8 keys and values as floats, and writes them. */
 #ifndef FOVEA_SRC_OPS_REF_KEYS_I8_H
 #define FOVEA_SRC_OPS_REF_KEYS_I8_H
 
@@ -9,8 +9,8 @@
 
 /* Rows of keys or of values: tokens from row `first` on, then cells. */
 typedef struct ref_rows {
-    int tokens, cells; /* operands */
-    size_t first, n;   /* n: tokens */
+    int tokens, cells; /* numbers of the operands */
+    size_t first, n;   /* n: number of tokens */
 } ref_rows;
 
 /* Writes the keys and values of a head in layout l. `scratch` is a buffer of max(2 d, n) floats. */
@@ -18,22 +18,22 @@ void fv_ref_keys_i8_write(char *out, const fv_keys_i8 *l, const fv_args *a, cons
                           ref_rows keys, ref_rows values, size_t head, float *scratch);
 size_t fv_ref_keys_i8_scratch(const fv_keys_i8 *l);
 
-/* Channel i of key j of a head's row. */
+/* Returns channel i of key j of a head's row. */
 static inline float ref_key_i8(const char *row, const fv_keys_i8 *l, size_t j, size_t i)
 {
     const float *scale = (const float *)(const void *)(row + l->key_scale);
     return (float)((const int8_t *)row)[l->k + j * l->d + i] * scale[j];
 }
 
-/* The same for its value. */
+/* Returns channel i of value j of a head's row. */
 static inline float ref_value_i8(const char *row, const fv_keys_i8 *l, size_t j, size_t i)
 {
     const float *scale = (const float *)(const void *)(row + l->value_scale);
     return (float)((const int8_t *)row)[l->v + j * l->dv + i] * scale[i];
 }
 
-/* Keys and values of a head as SOFTMAX and WSOFTMAX read them: operands of floats, of which key 0
- * is row `first`, or int8 numbers. */
+/* Keys and values of a head as SOFTMAX and WSOFTMAX read them: float operands, whose row `first` is
+ * key 0, or int8 numbers. */
 typedef struct ref_pairs {
     const fv_args *a;
     const fv_call *c;

@@ -1,5 +1,5 @@
-/* ref_lattn.h: what the references of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY share: computing
- * the features of a row, and merging two states. */
+/* ref_lattn.h: code that the references of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY share:
+ * computes the features of a row, and merges two states. */
 #ifndef FOVEA_SRC_REF_REF_LATTN_H
 #define FOVEA_SRC_REF_REF_LATTN_H
 
@@ -13,28 +13,28 @@
 #include "ops/mech_traits.h"
 #include "ops/ref/ref_rope.h"
 
-/* One row of q or k of a head, and the other data that its features depend on. */
+/* A row of q or k of a head, and the other data on which its features depend. */
 typedef struct ref_row {
-    const void *x; /* all heads */
+    const void *x; /* row with the channels of all heads */
     enum fv_type type;
     uint32_t heads, d, head;
     const float *param; /* the learned vectors: FV_PARAMS rows of heads * d */
     float alpha;
-    const float *shift; /* of the head's channels, NULL: none; added for a query, subtracted for
-                           a key */
+    const float *shift; /* shift of the head's channels, which is added for a query and
+                           subtracted for a key; NULL: none */
     float gate;
     ref_turn turn; /* cos NULL: no rotation */
 } ref_row;
 
-/* The gate of row r and head h. */
+/* Returns the gate of row r and head h. */
 static inline float ref_gate_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h)
 {
     const float *gate = c->p[FV_REDUCE_GATE];
     return a->prob.flags & FV_FLAG_GATED ? gate[r * a->ld[FV_REDUCE_GATE] + h] : 1.f;
 }
 
-/* Row r of the call and head h, without its gate. For K in LATTN_REDUCE and Q in LATTN_APPLY, the
- * operands that belong to the row have the same numbers. */
+/* Returns row r of the call and head h, without its gate. The operands that belong to the row have
+ * the same numbers for K in LATTN_REDUCE and Q in LATTN_APPLY. */
 static inline ref_row ref_row_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h,
                                  float alpha, const float *shift)
 {
@@ -58,7 +58,7 @@ static inline ref_row ref_row_at(const fv_args *a, const fv_call *c, size_t r, u
     return row;
 }
 
-/* Channel i of a head. */
+/* Returns channel i of a head. */
 static inline float ref_value(const ref_row *s, uint32_t head, uint32_t i)
 {
     return fv_value_get(s->x, s->type, head * s->d + i);
@@ -75,7 +75,7 @@ static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uin
     return r;
 }
 
-/* The row's statistics, completed for use by the feature map. */
+/* Returns the row's statistics, completed for use by the feature map. */
 static inline fv_row ref_statistics(const ref_row *s, int query)
 {
     fv_row done = {.shift = 0.f, .alpha = s->alpha};
@@ -106,7 +106,7 @@ static inline fv_row ref_statistics(const ref_row *s, int query)
     return done;
 }
 
-/* The features of the row's head times its gate: FV_BLOCKS * d floats. */
+/* Computes the features of the row's head times its gate: FV_BLOCKS * d floats. */
 static inline void ref_features(float *out, const ref_row *s, int query)
 {
     const fv_row done = ref_statistics(s, query);

@@ -4,8 +4,8 @@
  *   dim    rows, d, dv; heads; mech
  *   Q      ROW, heads * d wide        OUT  ROW, heads * dv wide; not Q. Each F32 or BF16
  *   STATE  merged, as LATTN_REDUCE describes it
- *   PARAM, COS, SIN, u[0]  as for LATTN_REDUCE, tables for the queries' tokens
- *   GATE   ROW, heads wide, factors of the output. FV_FLAG_GATED
+ *   PARAM, COS, SIN, u[0]  as for LATTN_REDUCE, with tables for the queries' tokens
+ *   GATE   ROW, heads wide, which multiplies the output. FV_FLAG_GATED
  *   f[0]   scale: S, m and w are multiplied by it
  *   f[1]   eps, added to the mean-form denominator z
  *   f[2]   the mechanism's constant
@@ -14,10 +14,10 @@
  *   o = R phi(q_i) S;   z = phi(q_i).m;   w = R phi(q_i).w;   out_i = norm(o, z, w, vmean, eps)
  *   FV_FLAG_UNNORMALISED:                                     out_i = o, for uncentred values
  *
- * The formulas of o and z with several blocks and streams, and of norm, are in mech/mech.h. eps is
- * at least FLT_MIN, so a row whose weights are all 0 gives 0. Stream 1 takes the second half of the
- * value channels. FV_WANT_SHIFT: q + shift - max replaces q, with max over the row's channels, and
- * eps is multiplied by e^-max: numerator and denominator change by the same factor.
+ * mech/mech.h has the equations of o and z with several blocks and streams, and of norm. eps is at
+ * least FLT_MIN, so that a row whose weights are all 0 gives 0. Stream 1 has the second half of the
+ * value channels. With FV_WANT_SHIFT, q + shift - max replaces q, where max is over the row's
+ * channels, and eps is multiplied by e^-max: numerator and denominator change by the same factor.
  *
  * With prob.acc BF16 features and f0 S may be rounded to bfloat16 before they are multiplied to o;
  * features, z, w and all sums are float32.
@@ -55,7 +55,7 @@ const fv_op fv_op_lattn_apply = {
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
 
-/* The factors of each stream's o, and of vmean, in the output. */
+/* The weights of each stream's o, and of vmean, in the output. */
 typedef struct weights {
     float scale[FV_STREAMS], mean;
 } weights;

@@ -1,8 +1,8 @@
 /* ref_lattn_merge.c: LATTN_MERGE: merges the partials of all reduction groups into one state.
  *
  *   dim      1, d, dv, keys, groups; heads; mech
- *   PARTIAL  groups consecutive states, each as LATTN_REDUCE leaves it
- *   STATE    one state of the same layout: what LATTN_REDUCE would make of all rows
+ *   PARTIAL  groups consecutive states, each as LATTN_REDUCE writes it
+ *   STATE    one state of the same layout: the result of LATTN_REDUCE over all rows
  *   col0, cols  heads
  *
  * Groups are merged in order. S, m and w are added. With FV_WANT_CENTRED, S is first converted to

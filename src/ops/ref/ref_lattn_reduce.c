@@ -1,22 +1,22 @@
-/* ref_lattn_reduce.c: LATTN_REDUCE: key and value rows summed into the state of linear attention.
+/* ref_lattn_reduce.c: LATTN_REDUCE: sums key and value rows to the state of linear attention.
  *
  *   dim      rows (= keys of the step), d, dv, keys, groups; heads; mech
  *   K        ROW, heads * d wide          V  ROW, heads * dv wide; each F32 or BF16
- *   PARAM    learned vectors as they are: rows of heads * d, as many as the mechanism has
- *   COS, SIN tables as ROPE has them, u[0] included: pairs (2j, 2j + 1) of all heads are rotated by
- *            them, each block on its own. FV_FLAG_ROPE
- *   GATE     ROW, heads wide, factors of the features. FV_FLAG_GATED
+ *   PARAM    learned vectors, unmodified: one row of heads * d for each vector of the mechanism
+ *   COS, SIN tables and u[0] of ROPE, which rotate pairs (2j, 2j + 1) of all heads, each block
+ *            separately. FV_FLAG_ROPE
+ *   GATE     ROW, heads wide, which multiplies the features. FV_FLAG_GATED
  *   PARTIAL  the reduction group's own partial: for every head the layout of fv_lattn_layout
  *            (mech_traits.h)
- *   f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys
+ *   f[0]     1 / keys: the state is a mean, so that its size does not depend on their number
  *   f[1]     the mechanism's constant
  *   col0, cols  heads
  *
  *   m += f0 sum_j phi(k_j);   S += f0 sum_j R phi(k_j)^T v_j       over the call's rows j
  *
- * FV_WANT_CENTRED: v_j - vmean instead of v_j, vmean being the mean of all tokens so far (their
- * number is `count`); w as m, with R. FV_WANT_SHIFT: k_j - shift instead of k_j, shift being the
- * largest k_j so far of the channel; with FV_FLAG_UNNORMALISED it is 0.
+ * With FV_WANT_CENTRED, v_j - vmean replaces v_j, where vmean is the mean of all tokens so far
+ * (their number is `count`); w is m with R. With FV_WANT_SHIFT, k_j - shift replaces k_j, where
+ * shift is the largest k_j of the channel so far; with FV_FLAG_UNNORMALISED the shift is 0.
  *
  * If prob.in is F16, kernels may represent each operand of a product as a sum of two float16
  * numbers, after scaling channels by powers of two. A feature may then lose up to 2^-37 of the
@@ -25,10 +25,10 @@
  * With prob.acc BF16 features and values, centred or not, may be rounded to bfloat16 before they
  * are multiplied; features, m, w, vmean and all sums are float32.
  *
- * With c->first the state is stored without being read, else it is added to. In float32, a call
- * sums its rows first, and adds the sum to the state once. m is summed in blocks of rows: its terms
- * all have one sign, and a long chain of such terms drifts. The order of additions depends only on
- * the rows of a call.
+ * With c->first the state is stored without being read; otherwise the call adds to it. In float32,
+ * a call sums its rows first, and adds the sum to the state once. m is summed in blocks of rows,
+ * because its terms all have one sign, and a long chain of such terms drifts. The order of
+ * additions depends only on the rows of a call.
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
@@ -60,7 +60,7 @@ const fv_op fv_op_lattn_reduce = {
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
 
-/* Rows of a block in the sum m. */
+/* Number of rows of a block in the sum m. */
 enum { BLOCK = 64 };
 
 typedef struct layout {
@@ -76,8 +76,8 @@ static layout lay_out(const fv_problem *p)
     return l;
 }
 
-/* A first pass over the rows, for mechanisms that need it: mean of the values, maximum of the
- * keys. */
+/* Does a first pass over the rows, for mechanisms that need it: computes the mean of the values or
+ * the maximum of the keys. */
 static void find_shift(float *state, const layout *l, const fv_args *a, const fv_call *c,
                        uint32_t head)
 {
@@ -137,7 +137,7 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
                     sum[l.state.w + i] += f[i];
             }
         }
-        /* Until here S, m and w are sums; they become means. */
+        /* S, m and w have been sums up to this point; they become means. */
         for (size_t i = 0; i < (FV_WANTS & FV_WANT_CENTRED ? l.state.vmean : l.state.count); i++)
             sum[i] *= a->f[0];
         if (c->first)

@@ -1,5 +1,5 @@
-/* ref_layernorm.c: LAYERNORM: every row is normalised to zero mean and unit variance, then scaled
- * and shifted.
+/* ref_layernorm.c: LAYERNORM: normalises every row to zero mean and unit variance, then scales and
+ * shifts it.
  *
  *   dim     rows, C;  prob.in, prob.out: types of IN and OUT, F32 or BF16
  *   IN      ROW, C wide       OUT  ROW, C wide; may be IN
@@ -10,8 +10,8 @@
  *   row i  | x x x x x x |    mean = sum(x) / C,  var = sum((x - mean)^2) / C  (biased)
  *                             y[c] = (x[c] - mean) / sqrt(var + eps) weight[c] + bias[c]
  *
- * In float32 and in two passes: the variance is that of the differences. A constant row gives
- * bias. A row's result does not depend on the rows it is computed with.
+ * Sums are float32, in two passes: the variance is computed from differences to the mean. A
+ * constant row gives bias. A row's result does not depend on the other rows of a call.
  */
 #include <math.h>
 

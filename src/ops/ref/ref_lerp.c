@@ -1,4 +1,4 @@
-/* ref_lerp.c: LERP: resizes a finished tensor along the token axis by linear interpolation.
+/* ref_lerp.c: LERP: resizes a complete tensor along the token axis by linear interpolation.
  *
  *   dim    rows, C, from
  *   IN     WHOLE, from rows, C wide        OUT  ROW, C wide; not IN
@@ -6,7 +6,7 @@
  *   x = max(0, (i + 1/2) from / rows - 1/2);   j = floor(x);   t = x - j
  *   out_i = in_j + t (in_k - in_j),   k = min(j + 1, from - 1)
  *
- * torch's interpolate of mode "linear" with align_corners False; x is exact.
+ * This is torch's interpolate with mode "linear" and align_corners False; x is exact.
  */
 #include "ops/ref/ref_lerp.h"
 #include "ops/contracts/grid.h"

@@ -1,7 +1,7 @@
 /* ref_map_merge.c: MAP_MERGE: merges the partials of attention pooling into the pooled row.
  *
  *   dim      1, d, unused, keys, groups; heads
- *   PARTIAL  groups x heads x (2 + d), packed, as ref_map_reduce.c leaves them
+ *   PARTIAL  groups x heads x (2 + d), packed, as ref_map_reduce.c writes them
  *   OUT      one row of heads * d
  *
  *   m = max_g m_g;   out = sum_g exp(m_g - m) acc_g / sum_g exp(m_g - m) l_g,  groups in order

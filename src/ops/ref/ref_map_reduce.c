@@ -1,5 +1,5 @@
-/* ref_map_reduce.c: MAP_REDUCE: attention pooling: one learned query over all rows, with online
- * statistics.
+/* ref_map_reduce.c: MAP_REDUCE: attention pooling: one learned query attends to all rows, with
+ * online statistics.
  *
  *   dim      rows (= keys), d, unused, keys, groups; heads
  *   Q        heads * d floats, one row
@@ -9,8 +9,8 @@
  *
  *   s_j = f0 q.k_j;   m = max_j s_j;   l = sum_j exp(s_j - m);   acc = sum_j exp(s_j - m) v_j
  *
- * over the call's rows if c->first (PARTIAL is then not read), else over these and the rows that
- * PARTIAL already has: if m increases by x, l and acc are scaled by exp(-x).
+ * over the call's rows if c->first (PARTIAL is then not read), or over the call's rows and those
+ * that PARTIAL already contains: if m increases by x, l and acc are scaled by exp(-x).
  */
 #include <math.h>
 

@@ -1,8 +1,8 @@
-/* ref_mask_keys.c: MASK_KEYS: makes numbers that SOFTMAX adds to scores, so that a query sees only
- * those of the last keys that are inside its mask.
+/* ref_mask_keys.c: MASK_KEYS: computes numbers that SOFTMAX adds to scores, so that a query attends
+ * only to those of the last keys that are inside its mask.
  *
- *   dim   rows (queries), C (keys with a mask), before (keys without, which come first); heads
- *   IN    ROW, C wide: for each key with a mask, a number that is > 0 if the query sees it
+ *   dim   rows (queries), C (keys with a mask), before (keys without a mask, which precede); heads
+ *   IN    ROW, C wide: for each key with a mask, a number > 0 if the query attends to it
  *   OUT   ROW, heads * (before + C + 1) wide: SOFTMAX's REL_POS, for keys in one column
  *
  *   out[h][j]          = 0,                                    j < before

@@ -1,11 +1,11 @@
-/* ref_matmul.c: MATMUL: rows times the rows of a finished tensor, both of them activations.
+/* ref_matmul.c: MATMUL: rows times the rows of a complete tensor, both of them activations.
  *
  *   dim   rows, N, K
  *   A     ROW, K wide        B  WHOLE: N rows, K wide        OUT  ROW, N wide; neither A nor B
  *
  *   out[i][n] = sum_k a[i][k] b[n][k]
  *
- * With prob.acc BF16 both operands may be rounded to bfloat16 first, to the nearest even.
+ * With prob.acc BF16, both operands may first be rounded to bfloat16, to the nearest even.
  */
 #include "ops/contracts/product.h"
 #include "ops/ref/ref_kernels.h"

@@ -6,7 +6,7 @@
  *
  *   flags    FV_FLAG_LARGEST, or none
  *
- *   out = sum over groups, in order;   LARGEST: the largest of them
+ *   out = sum over groups, in order;   LARGEST: maximum over groups
  */
 #include <math.h>
 

@@ -3,15 +3,15 @@
  *   dim      rows (of the whole step, prefix included), C, groups
  *   IN       ROW
  *   PARTIAL  C floats of the call's group
- *   u[0]     prefix rows, left out
+ *   u[0]     number of prefix rows, which are skipped
  *   f[0]     1 / (rows - prefix); LARGEST: a factor above 0
  *   flags    FV_FLAG_LARGEST, or none
  *
  *   partial (+)= f0 * sum of the call's rows i >= u0
- *   LARGEST: partial = the larger of partial and f0 * the largest of these rows; none: -INFINITY
+ *   LARGEST: partial = max(partial, f0 * maximum of these rows); -INFINITY without rows
  *
- * Stored when c->first, else added. A call sums its own rows first, so that the carry takes one
- * rounding per call however many tokens there are; rows are summed in order.
+ * The result is stored if c->first, else added. A call sums its own rows first, in order, so that
+ * the partial is rounded once per call, however many tokens the call has.
  */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* ref_mul.c: MUL: rows multiplied element by element.
+/* ref_mul.c: MUL: multiplies rows element by element.
  *
  *   dim    rows, C
  *   A, B   ROW, C wide        OUT  ROW, C wide; may be A unless it is BF16 by prob.out

@@ -1,15 +1,15 @@
-/* ref_patch.c: PATCH: pixels to normalised patch rows.
+/* ref_patch.c: PATCH: converts pixels to normalised patch rows.
  *
  *   dim    rows (tokens, prefix included), 3 * P * P, P (pixels of a patch's side), stride (pixels
- *          from patch to patch), pixels that are missing at the left, picture width, picture
- *          height, pixels that are missing above
+ *          from patch to patch), pixels of padding at the left, picture width, picture
+ *          height, pixels of padding above
  *   IN     at its base. Pixels of u8 or float32, ld in elements: R,G,B interleaved, or B,G,R
  *          (FV_FLAG_BGR), or one channel that is used for all three (FV_FLAG_GRAY); or luma and
  *          chroma of u8 (FV_FLAG_NV12, FV_FLAG_YUYV), which become R, G, B bytes, see yuv.h.
  *          FV_FLAG_PLANAR: three float planes R, G, B, already normalised, ld in floats
  *   CHROMA NV12: u8, at its base, ld in bytes; else absent
  *   OUT    ROW, float: [channel][py][px], channels in R,G,B order
- *   u      prefix, patches per grid row; PLANAR: floats from plane to plane; NV12, YUYV:
+ *   u      prefix, patches per grid row; PLANAR: plane stride in floats; NV12, YUYV:
  *          fovea_yuv_matrix
  *   table  const fv_patch_table; not read when PLANAR
  *
@@ -17,7 +17,7 @@
  * grid row y and column x,
  *   out[ch][py][px] = pixel(y stride - pad_y + py, x stride - pad_x + px, ch) * scale[ch]
  *                     + shift[ch]
- * and 0 where that is outside of the picture.
+ * and 0 for pixels outside the picture.
  */
 #include <string.h>
 
@@ -80,7 +80,7 @@ void fv_k_patch_f32_ref(const fv_args *a, const fv_call *c)
             memset(out, 0, dim[FV_ROW_C] * sizeof *out);
             continue;
         }
-        /* Both count from pad_x pixels left of the picture and pad_y pixels above it. */
+        /* Both count from pad_x pixels left of the picture and from pad_y pixels above it. */
         const size_t y0 = (size_t)((token - prefix) / grid) * dim[FV_PATCH_STRIDE];
         const size_t x0 = (size_t)((token - prefix) % grid) * dim[FV_PATCH_STRIDE];
         for (uint32_t ch = 0; ch < 3; ch++)

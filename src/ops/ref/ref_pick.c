@@ -1,10 +1,10 @@
-/* ref_pick.c: PICK: takes rows of a finished tensor, whose numbers are computed.
+/* ref_pick.c: PICK: copies rows of a complete tensor, whose row numbers are computed.
  *
  *   dim    rows, C, from
  *   IN     WHOLE, from rows, C wide, or a weight
  *   INDEX  ROW, 1 wide: row numbers of IN, as floats; absent: the output rows' own numbers, at most
  *          `from` of them
- *   OUT    ROW, C wide; none of the others
+ *   OUT    ROW, C wide; not another operand
  *
  *   out_i = in[index_i]; zeros where index_i is not a row of IN: -1, NaN
  */

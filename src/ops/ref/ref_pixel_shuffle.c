@@ -1,18 +1,19 @@
-/* ref_pixel_shuffle.c: PIXEL_SHUFFLE: the columns of each row of a finished grid become a block of
+/* ref_pixel_shuffle.c: PIXEL_SHUFFLE: the columns of each row of a complete grid become a block of
  * pixels of a finer grid.
  *
  *   dim    rows (= H * W), C, s
  *   IN     WHOLE, s * s * C wide: (row, column, channel) of a block of pixels in each row; a grid
  *          u[0] wide, row by row, no prefix
  *   OUT    ROW, C wide, F32 or BF16 by prob.out: a grid u[1] = W wide; not IN
- *   u[2]   0, or 1: each row of a block and each column is of the next IN row, or column
+ *   u[2]   0, or 1: each further row or column of a block is from the next IN row or column
  *
  *   out(y s + i, x s + j)[c] = in(y + i u[2], x + j u[2])[(i s + j) C + c],   i, j < s
  *
  * This is the last part of a transposed convolution of stride s, after its products. With s x s
- * taps a product gives each input pixel its block. With 2s x 2s taps an output pixel depends on two
- * rows and two columns of the input; for s = 2 these change in the middle of a block. So a
- * convolution of size 2 and pad 1, whose result is larger by one, gives the blocks (u[2] = 1).
+ * taps, a product computes the block of each input pixel. With 2s x 2s taps, an output pixel
+ * depends on two rows and two columns of the input; for s = 2, these change in the middle of a
+ * block. Therefore a convolution of size 2 and pad 1, whose result is larger by one, computes the
+ * blocks (u[2] = 1).
  */
 #include "base/half.h"
 #include "ops/contracts/grid.h"
@@ -31,7 +32,7 @@ static uint32_t line(const fv_problem *p, const uint32_t *u)
 
 static fv_rows reads(const fv_problem *p, const uint32_t *u, fv_rows r)
 {
-    const uint32_t block = p->dim[FV_SHUFFLE_SCALE] * u[1]; /* pixels that a line of IN gives */
+    const uint32_t block = p->dim[FV_SHUFFLE_SCALE] * u[1]; /* number of pixels from a line of IN */
     const uint32_t height = p->dim[FV_DIM_ROWS] / block + u[2];
     return fv_grid_lines(r.first / block, (int64_t)(r.end - 1) / block + 1 + u[2], u[0], height);
 }

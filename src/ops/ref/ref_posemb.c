@@ -1,4 +1,4 @@
-/* ref_posemb.c: POSEMB: prefix rows, and the position table resized to the grid on the fly.
+/* ref_posemb.c: POSEMB: sets prefix rows, and adds the position table, resized to the grid.
  *
  *   dim     rows (tokens, prefix included), C
  *   IN      ROW: embedded patches
@@ -11,7 +11,7 @@
  *
  * Token i < prefix: out = PREFIX[i]. Token i >= prefix, at grid row y and column x:
  *   out = in + sum_{ty} sum_{tx} (weight_y[y][ty] * weight_x[x][tx]) TABLE[index_y][index_x]
- * summed in this order, taps of weight 0 left out; without taps
+ * summed in this order, without taps of weight 0; if `table` is NULL
  *   out = in + TABLE[i - prefix]
  */
 #include <string.h>
@@ -30,7 +30,7 @@ const fv_op fv_op_posemb = {
     .element_flops = 2,
 };
 
-/* out += w * row of the table */
+/* Computes out += w * row of the table. */
 static void add_table_row(const fv_args *a, const fv_call *c, float *out, float w, size_t row)
 {
     const uint32_t width = a->prob.dim[FV_ROW_C];

@@ -1,5 +1,6 @@
-/* ref_rel_pos.c: REL_POS: queries times the relative positions of a grid's rows and columns, which
- * SOFTMAX and WSOFTMAX add to scores (the decomposed relative positions of MViTv2 and SAM).
+/* ref_rel_pos.c: REL_POS: multiplies queries by the relative positions of a grid's rows and
+ * columns; SOFTMAX and WSOFTMAX add the products to scores (the decomposed relative positions of
+ * MViTv2 and SAM).
  *
  *   dim     rows, d, H, W; heads
  *   Q       ROW, heads * d wide
@@ -7,8 +8,8 @@
  *   ACROSS  (d, 2W - 1): column W - 1 + n is for keys n columns further right
  *   OUT     ROW, heads * (H + W) wide
  *
- * Tokens are grids of H rows of W, one after the other: row i is at y = i / W % H, x = i % W of
- * its own. For every head:
+ * Tokens are consecutive grids of H rows of W tokens: row i is at y = i / W % H, x = i % W of its
+ * grid. For every head:
  *
  *   out[n]     = sum_c q[c] DOWN[c][H - 1 - y + n],     n < H
  *   out[H + n] = sum_c q[c] ACROSS[c][W - 1 - x + n],   n < W

@@ -1,4 +1,4 @@
-/* ref_rel_pos.h: relative positions in scores, which the references of softmax attention share. */
+/* ref_rel_pos.h: reads relative positions for scores, for all references of softmax attention. */
 #ifndef FOVEA_SRC_REF_REL_POS_H
 #define FOVEA_SRC_REF_REL_POS_H
 
@@ -6,8 +6,8 @@
 #include "ops/contracts/softmax_attention.h"
 #include "ops/kernel.h"
 
-/* The number that is added to the score of key j for the query of row r of the call; 0 if operand
- * `o`, whose rows are `rows`, is absent. */
+/* Returns the number that is added to the score of key j for the query of row r of the call, or 0
+ * if operand `o`, whose rows are `rows`, is absent. */
 static inline float ref_rel_pos_at(const fv_args *a, const void *rows, int o, size_t r, size_t head,
                                    size_t j)
 {

@@ -17,7 +17,7 @@ static inline fv_resize_sum fv_resize_begin(const fv_resize_table *t)
     return (fv_resize_sum){.whole = t->bits ? 1 << (t->bits - 1) : 0};
 }
 
-/* Adds tap k of position o; `value` is the tap's input. */
+/* Adds tap k of position o; `value` is the input at the tap. */
 static inline void fv_resize_add(fv_resize_sum *sum, const fv_resize_table *t, size_t o, uint32_t k,
                                  float value)
 {

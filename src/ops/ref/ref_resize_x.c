@@ -1,4 +1,4 @@
-/* ref_resize_x.c: RESIZE_X: horizontal pass of a picture's resize.
+/* ref_resize_x.c: RESIZE_X: the horizontal pass of a picture's resize.
  *
  *   dim    rows (of the whole pass), width (output pixels per row), channels, pixels per row of IN
  *   IN     at its base: interleaved rows of u8 or float32 with a stride of ld elements; or luma and
@@ -12,9 +12,9 @@
  *
  *   out[y][o][c] = sum_{t < count[o]} in[y + u0][start[o] + t][c] * weight[o * taps + t]
  *
- * If OUT is float, bytes of IN are multiplied by table->scale first, and the result is the sum. If
- * it is u8, the result is clip8((sum + (1 << (bits - 1))) >> bits), bit for bit that of the library
- * whose weights they are; the sum fits 32 bits. A position with no taps is black.
+ * If OUT is float, bytes of IN are first multiplied by table->scale, and the result is the sum. If
+ * OUT is u8, the result is clip8((sum + (1 << (bits - 1))) >> bits), with the same bits as in the
+ * library that defines the weights; the sum fits 32 bits. A position without taps is black.
  */
 #include <string.h>
 
@@ -36,7 +36,7 @@ const fv_op fv_op_resize_x = {
     .element_flops = 2,
 };
 
-/* Channel `ch` of the pixel in column x of line y. */
+/* Returns channel `ch` of the pixel in column x of line y. */
 static float pixel(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)
 {
     const uint32_t channels = a->prob.dim[FV_RESIZE_CHANNELS];

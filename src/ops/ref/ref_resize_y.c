@@ -1,4 +1,4 @@
-/* ref_resize_y.c: RESIZE_Y: vertical pass of a picture's resize.
+/* ref_resize_y.c: RESIZE_Y: the vertical pass of a picture's resize.
  *
  *   dim    rows (output rows), width (pixels per row), channels
  *   IN     at its base: rows of the horizontal pass, u8 or float32, with a stride of ld elements
@@ -7,7 +7,7 @@
  *
  *   out[o][i] = sum_{t < count[o]} in[start[o] + t][i] * weight[o * taps + t]
  *
- * for every element i of a row; bytes are rounded as in ref_resize_x.c.
+ * for every element i of a row. Bytes are rounded as in ref_resize_x.c.
  */
 #include "ops/contracts/picture.h"
 #include "ops/preprocess.h"

@@ -1,9 +1,9 @@
-/* ref_rmsnorm.c: RMSNORM: every group of d channels is divided by its root mean square, then scaled
- * and gated.
+/* ref_rmsnorm.c: RMSNORM: divides every group of d channels by its root mean square, then scales
+ * and gates it.
  *
  *   dim        rows, C, d, which divides C;  heads: C / d
  *   prob.in, prob.out  types of IN and OUT, F32 or BF16
- *   IN         ROW, C wide       OUT  ROW, C wide; may be IN where their types are the same
+ *   IN         ROW, C wide       OUT  ROW, C wide; may be IN if their types are equal
  *   WEIGHT     d floats, the same for all groups
  *   GATE       ROW, C wide, F32 or BF16, or NULL; not OUT
  *   HEAD_GATE  ROW, heads wide, float32, or NULL
@@ -15,8 +15,8 @@
  *                                      y[h d + c] *= gate[h d + c], or silu(gate[h d + c])
  *                                      y[h d + c] *= head_gate[h]
  *
- * In float32, with the sum over channels h d .. h d + d - 1. A row's result does not depend on the
- * rows it is computed with.
+ * Sums are float32, over channels h d .. h d + d - 1. A row's result does not depend on the other
+ * rows of a call.
  */
 #include <math.h>
 
@@ -41,7 +41,7 @@ const fv_op fv_op_rmsnorm = {
     .terms = terms,
 };
 
-/* The product of the gates for channel i of row r of the call. */
+/* Returns the product of the gates for channel i of row r of the call. */
 static float gate_at(const fv_args *a, const fv_call *c, size_t r, size_t i)
 {
     float gate = 1.f;

@@ -1,8 +1,8 @@
-/* ref_rope.h: the rotation of one token by tables, which ROPE and linear attention share.
+/* ref_rope.h: rotates one token by tables, for ROPE and linear attention.
  *
  * If the width of the grid is given, the tables are (positions, d/2): channels below d/2 use the
- * table's row for the token's grid row, the others that for its grid column; d is then a multiple
- * of 4. If it is 0, the tables have a row of d per token. */
+ * table's row for the token's grid row, and the others use the table's row for its grid column; d
+ * is then a multiple of 4. If the width is 0, the tables have a row of d per token. */
 #ifndef FOVEA_SRC_REF_REF_ROPE_H
 #define FOVEA_SRC_REF_REF_ROPE_H
 
@@ -24,7 +24,7 @@ static inline ref_turn ref_turn_at(const float *cos, size_t ldc, const float *si
                       .split = width ? d / 2 : d};
 }
 
-/* out = in with the pairs (2j, 2j + 1) of d channels rotated; may be in place. */
+/* Computes out = in with the pairs (2j, 2j + 1) of d channels rotated; out may be in. */
 static inline void ref_turn_pairs(float *out, const float *in, const ref_turn *t, uint32_t d)
 {
     for (uint32_t i = 0; i + 1 < d; i += 2) {
@@ -36,7 +36,7 @@ static inline void ref_turn_pairs(float *out, const float *in, const ref_turn *t
     }
 }
 
-/* The transpose of the rotation: makes gradients of `in` from those of `out`. */
+/* Applies the transpose of the rotation, which computes gradients of `in` from those of `out`. */
 static inline void ref_turn_pairs_back(float *out, const float *in, const ref_turn *t, uint32_t d)
 {
     for (uint32_t i = 0; i + 1 < d; i += 2) {

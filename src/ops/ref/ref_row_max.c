@@ -1,9 +1,9 @@
-/* ref_row_max.c: ROW_MAX: the largest number of every row.
+/* ref_row_max.c: ROW_MAX: computes the maximum of every row.
  *
  *   dim    rows, C
  *   IN     ROW, C wide        OUT  ROW, 1 wide
  *
- *   out = max_c in[c]; NaN is skipped; -infinity if there is no other number
+ *   out = max_c in[c]; NaN is skipped; -infinity if all are NaN
  */
 #include <math.h>
 

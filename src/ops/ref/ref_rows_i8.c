@@ -1,11 +1,11 @@
-/* ref_rows_i8.c: ROWS_I8: rows quantised to int8.
+/* ref_rows_i8.c: ROWS_I8: quantises rows to int8.
  *
  *   dim    rows, C
  *   IN     ROW, C wide: F32 or BF16
  *   OUT    ROW, bytes in the layout of ops/rows_i8.h
  *
- * Every kernel computes the same bytes, by ops/quantise.h. A row with an infinity or NaN has zeros
- * and the scale NaN.
+ * Every kernel computes the same bytes, as ops/quantise.h defines. A row with an infinity or NaN
+ * gives zeros with the scale NaN.
  */
 #include "ops/rows_i8.h"
 

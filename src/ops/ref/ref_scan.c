@@ -5,17 +5,17 @@
  *           its blocks times d
  *   prob.in, prob.out  types of Q, K, V and of OUT: F32, F16, BF16; the others are float32
  *   Q, K    ROW, heads * d wide
- *   V, OUT  ROW, heads * dv wide; OUT is none of the others
- *   DECAY   ROW, log decays a: with FV_FLAG_DECAY heads wide, where ld may be 0: one row for every
- *           token; with FV_FLAG_DECAY_CHANNEL heads * d wide, of a mechanism with d' = d
+ *   V, OUT  ROW, heads * dv wide; OUT is not another operand
+ *   DECAY   ROW, log decays a: with FV_FLAG_DECAY heads wide, with ld 0 for one row for all tokens;
+ *           with FV_FLAG_DECAY_CHANNEL heads * d wide, of a mechanism with d' = d
  *   BETA    ROW, heads wide, with FV_FLAG_DELTA
- *   GATE_Q, GATE_K  ROW, heads wide, with FV_FLAG_GATED; GATE_Q may be absent: ones
+ *   GATE_Q, GATE_K  ROW, heads wide, with FV_FLAG_GATED; GATE_Q may be absent, which means ones
  *   STATE   S and, without FV_FLAG_UNNORMALISED, Z of every head, with FV_FLAG_CENTRED also M and
  *           the number of tokens; read and written
  *   f[0]    scale
  *   f[1]    eps; with FV_FLAG_CENTRED FLT_MIN at least
- *   f[2]    with FV_FLAG_CENTRED: added to the scale for every token so far
- *   u[0]    tokens of a chunk, 0: the kernel's choice; a kernel may take fewer
+ *   f[2]    with FV_FLAG_CENTRED: the increase of the scale with every token
+ *   u[0]    tokens of a chunk, 0: the kernel's choice; a kernel may use fewer
  *   col0, cols  heads
  *
  *            head 0        head 1             head 0   head 1        centred: the same for M [dv],
@@ -23,26 +23,26 @@
  *
  *   q' = phi(q), k' = phi(k);   FV_FLAG_L2: q', k' /= sqrt(|.|^2 + 1e-6);   q' *= f0
  *   FV_FLAG_GATED: q' *= gate_q, k' *= gate_k; with FV_FLAG_DELTA v *= gate_k instead of k'
- *   S = e^a S, Z = e^a Z                of key channel c where a has channels: row c of S
+ *   S = e^a S, Z = e^a Z                if a has channels, e^a of channel c for row c of S
  *   u = v;   FV_FLAG_DELTA: u = beta (v - k' S)
  *   S = S + k'^T u;   Z = Z + k'
  *   FV_FLAG_UNNORMALISED:  out = q' S
  *   without it             out = q' S / (q'.Z + f1), where gate_q, if any, is a factor of out
  *
- * FV_FLAG_CENTRED: Z is the mean of k', M of v, S the mean of (k' - Z)^T (v - M) over the n tokens
- * so far, so that none of them grows and no two of them cancel:
+ * FV_FLAG_CENTRED: Z is the mean of k', M that of v, and S that of (k' - Z)^T (v - M), over the n
+ * tokens so far, so that none of the means grows and no two of them cancel:
  *
  *   n = n + 1;   u = k' - Z;   Z = Z + u / n;   M = M + (v - M) / n
  *   S = (1 - 1/n) S + u^T (v - M) / n;   q' *= f0 + n f2 instead of f0;   z = q'.Z
  *   out = (1 + 1/(z + f1)) q' S + z/(z + f1) M, where gate_q, if any, is a factor of out
  *
- * which is (1 + 1/(z + f1)) q' mean(k'^T v) - z M. It comes with none of the other equations'
- * flags. From 2^24 tokens on n stays, and the means forget.
+ * out is equal to (1 + 1/(z + f1)) q' mean(k'^T v) - z M. FV_FLAG_CENTRED excludes the flags of the
+ * other equations. From 2^24 tokens on, n is constant, and the means become moving averages.
  *
- * All this for the call's rows in order. FV_FLAG_DELTA comes with FV_FLAG_UNNORMALISED. A head's
- * result does not depend on how heads are split into calls; a division of the rows into calls
- * changes rounding only. e^a of minus infinity is 0. A token changes nothing that comes before it,
- * NaN included.
+ * The equations are applied to the call's rows in order. FV_FLAG_DELTA requires
+ * FV_FLAG_UNNORMALISED. A head's result does not depend on how heads are split into calls; a split
+ * of the rows into calls only changes rounding. e^a of minus infinity is 0. A token changes no
+ * earlier result, even if it has NaN.
  */
 #include <math.h>
 #include <string.h>
@@ -58,8 +58,8 @@ static size_t width_of(const fv_problem *p)
     return (size_t)fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D];
 }
 
-/* FLOPs of a chunkwise scan: chunks of 64 tokens with full score matrices, of which half is wasted.
- * For a recurrent scan, those of updating and reading the state. */
+/* Returns the FLOPs of a chunkwise scan with chunks of 64 tokens and full score matrices, half of
+ * which are wasted, or those of updating and reading the state for a recurrent scan. */
 static double flops(const fv_problem *p)
 {
     const double w = (double)width_of(p), dv = p->dim[FV_ATTN_DV], rows = p->dim[FV_DIM_ROWS];
@@ -109,7 +109,7 @@ static float scalar(const fv_args *a, const fv_call *c, int operand, size_t r, s
     return ((const float *)c->p[operand])[r * a->ld[operand] + column];
 }
 
-/* phi of x, L2-normalised if the flag asks for it, times `factor`. */
+/* Computes phi of x, L2-normalised if the flag is set, times `factor`. */
 static void map(float *out, const fv_args *a, const float *x, size_t width, int query, float factor)
 {
     fv_features_ref[a->prob.mech](out, width, x, a->prob.dim[FV_ATTN_D], 1, a->prob.dim[FV_ATTN_D],
@@ -124,8 +124,8 @@ static void map(float *out, const fv_args *a, const float *x, size_t width, int 
         out[i] *= factor;
 }
 
-/* The decay of key channel i, in double: a factor close to 1, as RetNet's slowest, would be rounded
- * in float in the same direction at every token, and the state would drift. */
+/* Returns the decay of key channel i, in double. In float, a decay close to 1, such as RetNet's
+ * slowest, would be rounded in the same direction at every token, and the state would drift. */
 static double decay(const fv_args *a, const fv_call *c, size_t r, size_t head, size_t width,
                     size_t i)
 {
@@ -134,7 +134,7 @@ static double decay(const fv_args *a, const fv_call *c, size_t r, size_t head, s
     return a->prob.flags & FV_FLAG_DECAY ? exp(scalar(a, c, FV_SCAN_DECAY, r, head)) : 1.;
 }
 
-/* Subtracts from u what the state returns for k, as the delta rule does. */
+/* Subtracts from u the values that the state returns for k, as the delta rule does. */
 static void correct(float *u, const float *k, const float *state, size_t width, size_t dv,
                     float beta)
 {
@@ -191,8 +191,8 @@ static features take(const fv_args *a, const fv_call *c, size_t r, size_t head)
     return f;
 }
 
-/* Subtracts from x the running mean of `count` values: the mean before x is added to it, or
- * `after`. */
+/* Subtracts from x the running mean of `count` values: the mean before x is added to it or, with
+ * `after`, the mean that includes x. */
 static void centre(float *x, float *mean, size_t n, double count, bool after)
 {
     for (size_t i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
-/* ref_short_conv.c: SHORT_CONV: causal depthwise convolution over rows, with the inputs before the
- * first one as a state that is read and updated.
+/* ref_short_conv.c: SHORT_CONV: causal depthwise convolution over rows. The inputs before the first
+ * row are a state, which is read and updated.
  *
  *   dim     rows, C, size: 2 .. FV_SHORT_CONV_LARGEST
  *   prob.in, prob.out  types of IN and OUT, F32 or BF16
- *   IN      ROW, C wide       OUT  ROW, C wide; none of the others
- *   W       C x size floats, as in torch: the last tap is of the row itself
+ *   IN      ROW, C wide       OUT  ROW, C wide; not another operand
+ *   W       C x size floats, as in torch: the last tap multiplies the row itself
  *   BIAS    C floats, or NULL
  *   STATE   (size - 1) x C floats, the oldest input first; read and written
  *   flags   FV_FLAG_SILU
@@ -15,8 +15,8 @@
  *   y[t][c] = bias[c] + w[c][0] x[t - size + 1][c] + .. + w[c][size - 1] x[t][c]
  *   out = y;   FV_FLAG_SILU: y / (1 + e^-y)
  *
- * and the state becomes x[rows - size + 1] .. x[rows - 1]. Summed in this order. A channel's result
- * does not depend on how channels are split into calls, nor on how rows are divided into calls.
+ * Sums are in this order. The state becomes x[rows - size + 1] .. x[rows - 1]. A channel's result
+ * does not depend on how channels and rows are split into calls.
  */
 #include <math.h>
 
@@ -53,7 +53,7 @@ const fv_op fv_op_short_conv = {
     .state = FV_SHORT_CONV_STATE,
 };
 
-/* x[t] of channel `col`. */
+/* Returns x[t] of channel `col`. */
 static float input(const fv_args *a, const fv_call *c, ptrdiff_t t, size_t col)
 {
     const ptrdiff_t before = (ptrdiff_t)a->prob.dim[FV_SHORT_CONV_SIZE] - 1;

@@ -9,10 +9,10 @@
  *   y = min(2^22, max(-2^22, in[p] rate[c])), NaN stays;   t = y - round(y) + phase[c]
  *   out[p C + c] = sin(2 pi t)
  *
- * With rates in pairs and phases 0 and 1/4 these are the sines and cosines of DETR. Whole
- * revolutions are subtracted before the phase is added, so that neither costs digits: y is exact to
- * more than a float's digits, for |in| and |rate| up to 2^100, so that t is right to 2^-22 where
- * RATE is.
+ * With rates in pairs and phases 0 and 1/4, these are the sines and cosines of DETR. Whole
+ * revolutions are subtracted before the phase is added, so that neither step loses digits. y is
+ * computed to more digits than a float has, for |in| and |rate| up to 2^100, so that t is exact to
+ * 2^-22 if RATE is.
  */
 #include <math.h>
 

@@ -3,11 +3,11 @@
  *   dim    rows (= queries of the step), d, dv, keys; heads
  *   Q      ROW, heads * d wide        K  WHOLE, keys x (heads * d)
  *   OUT    ROW, heads * dv wide       V  WHOLE, keys x (heads * dv)
- *   REL_POS  ROW, heads * (H + W) wide, what REL_POS writes; absent: none. The keys are a grid of
- *          H rows of W keys; dim columns = W, 0 where it is absent
- *   f[0]   scale                      OUT is none of the others
+ *   REL_POS  ROW, heads * (H + W) wide, the result of REL_POS, or absent. The keys are a grid of
+ *          H rows of W keys; dim columns = W, or 0 if REL_POS is absent
+ *   f[0]   scale                      OUT is not another operand
  *   type   of each operand: F32 or BF16
- *   flags  FV_FLAG_CAUSAL: query i sees the keys j <= i, i the absolute row; keys > i then
+ *   flags  FV_FLAG_CAUSAL: query i, an absolute row, attends to keys j <= i; then keys > i
  *   col0, cols  heads
  *
  *               head 0    head 1                         head 0     head 1
@@ -16,21 +16,21 @@
  *   s_j = f0 q_i.k_j (+ r[j / W] + r[H + j % W], r: REL_POS of the query and head)
  *   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
  *
- * Sums and statistics are float32. With prob.acc BF16 kernels may round to bfloat16 what they
- * multiply: Q, K, V, and p_j, which then enters both sums rounded. Memory is bounded for any number
- * of keys: no kernel holds a row of scores. A query's result does not depend on how rows and heads
- * are split into calls.
+ * Sums and statistics are float32. With prob.acc BF16, kernels may round to bfloat16 the operands
+ * of products: Q, K, V, and p_j, which is then rounded in both sums. Memory is bounded for any
+ * number of keys: no kernel holds a row of scores. A query's result does not depend on how rows and
+ * heads are split into calls.
  *
  * With prob.acc I32, which is not possible with CAUSAL, K is the result of KEYS_I8, WHOLE, and V is
  * absent:
  *
- *   s_j = f0 q_i.k_j, k_j: its numbers times key_scale;   v_j: its numbers times value_scale
+ *   s_j = f0 q_i.k_j;   k_j = its int8 numbers times key_scale, v_j = its numbers times value_scale
  *
- * Kernels quantise q_i of a head as ops/quantise.h says, before f0 and without a rotation. They may
- * round p_j of each FV_SOFTMAX_BLOCK keys to multiples of a 255th of the largest of these, but not
- * in the sum of p_j, and compute p_j itself to 2^-9. A NaN or infinity in Q
- * makes the result of that query and head NaN; in a scale of KEYS_I8, all results that depend on
- * it.
+ * Kernels quantise q_i of a head as ops/quantise.h defines, before f0 and without a rotation. For
+ * each FV_SOFTMAX_BLOCK keys, they may round p_j to multiples of 1/255 of the largest p_j, except
+ * in the sum of p_j. They may compute p_j with an error of 2^-9. A NaN or infinity in Q makes the
+ * result of that query and head NaN; a NaN or infinity in a scale of KEYS_I8 makes all results NaN
+ * that depend on it.
  */
 #include <math.h>
 
@@ -70,7 +70,7 @@ static ref_pairs pairs_of(const fv_args *a, const fv_call *c, size_t head)
     return s;
 }
 
-/* Computes the attention of row r of a call; `scratch` is a buffer for a head's outputs and a
+/* Computes the attention of row r of a call. `scratch` is a buffer for a head's outputs and a
  * query. */
 static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, size_t keys,
                    float *scratch)

@@ -1,16 +1,16 @@
-/* ref_softmax_scan.c: SOFTMAX_SCAN: causal softmax attention of a call's rows over themselves and
- * over a cache of keys and values that outlives the frame.
+/* ref_softmax_scan.c: SOFTMAX_SCAN: causal softmax attention of a call's rows to themselves and to
+ * a cache of keys and values that is kept from call to call.
  *
  *   dim       rows, d, dv, keys = capacity of the cache in tokens, kv_heads; heads, a multiple of
  *             kv_heads: head h reads the keys and values of h / (heads / kv_heads)
  *   Q         ROW, heads * d wide       K  ROW, kv_heads * d wide
- *   OUT       ROW, heads * dv wide      V  ROW, kv_heads * dv wide;  OUT is none of the others
- *   POSITION  ROW, one number: the row's position in its sequence, from 0. That of a call's first
- *             row is how many tokens the cache holds, and the others follow by one; only the first
- *             is read. Whole, below 2^24
+ *   OUT       ROW, heads * dv wide      V  ROW, kv_heads * dv wide;  OUT is not another operand
+ *   POSITION  ROW, one number: the row's position in its sequence, an integer from 0 to 2^24 - 1.
+ *             The first row's position is the number of tokens in the cache, and the others
+ *             follow by one; only the first is read
  *   STATE     the cache; read and written
  *   f[0]      scale
- *   u[0]      window: number of the last tokens that row i sees, itself included; 0: all of them
+ *   u[0]      window: number of tokens that row i attends to, including itself; 0: all
  *   col0, cols  heads
  *
  *            kv head 0       kv head 1              kv head 0        kv head 1
@@ -18,14 +18,14 @@
  *
  *   s_j = f0 q_i.k_j, j <= i;   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
  *
- * where the keys before the call's first row come from the cache and the others from K and V. The
- * call with the first head of a kv head writes that one's rows into the cache, at their positions.
- * It changes nothing before its first position, and no call reads what is after it: heads may be
- * calls at the same time. Tokens past the cache's capacity are not remembered: nothing is written
- * for them, and later calls do not see them, while those of one call see each other. A
- * query's result does not depend on how heads are split into calls; a division of the rows into
- * calls, each with all heads of a kv head, changes rounding only. Inputs are finite: the values of
- * hidden tokens may be multiplied with 0.
+ * where the keys before the call's first row are read from the cache and the others from K and V.
+ * The call with the first head of a kv head writes the rows of that kv head to the cache, at their
+ * positions. It changes nothing before its first position, and no call reads the cache after that
+ * position, so heads may run in concurrent calls. Tokens beyond the cache's capacity are not
+ * stored: later calls do not attend to them, but the tokens of one call attend to each other. A
+ * query's result does not depend on how heads are split into calls; a split of the rows into calls,
+ * each with all heads of a kv head, only changes rounding. Inputs must be finite, because the
+ * values of hidden tokens may be multiplied by 0.
  */
 #include <math.h>
 #include <string.h>
@@ -91,8 +91,8 @@ void fv_cache_remember(const fv_args *a, const fv_call *c, const fv_cache *s, si
     }
 }
 
-/* Adds key k and value v to the running mean of a query. weights[0] is its largest score so far,
- * weights[1] the sum of its weights relative to that. */
+/* Adds key k and value v to the running mean of a query. weights[0] is the query's largest score so
+ * far, and weights[1] is the sum of its weights relative to that score. */
 static void see(const fv_args *a, const float *q, const float *k, const float *v, float *mean,
                 float weights[2])
 {

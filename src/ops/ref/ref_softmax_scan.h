@@ -5,18 +5,19 @@
 #include "ops/kernel.h"
 
 typedef struct fv_cache {
-    size_t position;   /* of the call's first row */
-    size_t held, kept; /* tokens that the cache holds; tokens of the call that it will hold */
-    size_t window;     /* 0: none */
-    size_t group;      /* heads of a kv head */
-    float *k, *v;      /* kv head 0's */
+    size_t position;   /* position of the call's first row */
+    size_t held, kept; /* number of tokens that the cache holds, and number of the call's tokens
+                          that it will hold */
+    size_t window;     /* number of tokens that a row attends to; 0: all */
+    size_t group;      /* heads per kv head */
+    float *k, *v;      /* keys and values of kv head 0 */
 } fv_cache;
 
 fv_cache fv_cache_of(const fv_args *a, const fv_call *c);
-/* Writes the call's rows of kv head `kv` into the cache. */
+/* Writes the call's rows of kv head `kv` to the cache. */
 void fv_cache_remember(const fv_args *a, const fv_call *c, const fv_cache *s, size_t kv);
 
-/* The first token that a row at `position` sees. */
+/* Returns the first token that a row at `position` attends to. */
 static inline size_t fv_cache_first(const fv_cache *s, size_t position)
 {
     return s->window && position + 1 > s->window ? position + 1 - s->window : 0;

@@ -1,8 +1,8 @@
-/* ref_take.c: TAKE: consecutive rows of a finished tensor.
+/* ref_take.c: TAKE: copies consecutive rows of a complete tensor.
  *
- *   dim   rows (taken), C
+ *   dim   rows (copied), C
  *   IN    at its base    OUT  ROW; not IN
- *   u[0]  first row taken
+ *   u[0]  first row copied
  *
  *   out[r] = in[u0 + r]
  */

@@ -1,4 +1,4 @@
-/* ref_topk.c: TOPK: finds the rows with the largest numbers.
+/* ref_topk.c: TOPK: finds the rows with the largest numbers, each row having one number.
  *
  *   dim    rows (chosen), from
  *   IN     WHOLE, from rows, 1 wide       OUT  ROW, 1 wide
@@ -8,8 +8,8 @@
  *
  *   out_i = the row of candidate i in the order below, as a float; -1 if there is no candidate i
  *
- * Candidates are in descending order of their numbers; equal ones in the order of their rows; NaN
- * last. Rows are below 2^24, which a float can represent.
+ * Candidates are in descending order of their numbers. Equal numbers are in the order of their
+ * rows, and NaN is last. Row numbers are below 2^24, so that a float can represent them.
  */
 #include "ops/ref/ref_topk.h"
 #include "ops/contracts/rows.h"
@@ -28,8 +28,8 @@ const fv_op fv_op_topk = {
     .flops = flops,
 };
 
-/* Finds one row after the other: each is the first, in this order, that comes after the previous
- * one. */
+/* Finds one row after the other: each is the first, in this order, that follows the previous one.
+ */
 void fv_k_topk_f32_ref(const fv_args *a, const fv_call *c)
 {
     const float *in = c->p[FV_TOPK_IN];

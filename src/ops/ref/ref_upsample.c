@@ -1,4 +1,4 @@
-/* ref_upsample.c: UPSAMPLE: resizes a finished grid of tokens to a larger or smaller one.
+/* ref_upsample.c: UPSAMPLE: resizes a complete grid of tokens to a larger or smaller one.
  *
  *   dim    rows (= H * W), C
  *   IN     WHOLE: h x w pixels of C channels, row by row, no prefix
@@ -13,12 +13,11 @@
  * with the coordinates y + s and x + t, 0 <= s, t < 1, y' = min(y + 1, h - 1), likewise x':
  *
  *   without flags    max(0, (Y + 1/2) h / H - 1/2)
- *   ALIGN_CORNERS    Y (h - 1) / (H - 1); 0 where H is 1
- *   NEAREST          the whole part of Y h / H, s = 0
+ *   ALIGN_CORNERS    Y (h - 1) / (H - 1); 0 if H is 1
+ *   NEAREST          floor(Y h / H), s = 0
  *
- * These are torch's rules for interpolate, in its modes "bilinear", with align_corners False and
- * True, and "nearest". Coordinates are exact. There is no antialiasing when the grid becomes
- * smaller.
+ * These are the rules of torch's interpolate in mode "bilinear", with align_corners False and True,
+ * and in mode "nearest". Coordinates are exact. A smaller result is not antialiased.
  */
 #include "base/half.h"
 #include "ops/contracts/grid.h"

@@ -1,19 +1,17 @@
-/* ref_wlattn.c: WLATTN: linear attention inside windows of rows, each with a state of its own.
+/* ref_wlattn.c: WLATTN: linear attention inside windows of rows, each with its own state.
  *
  *   dim    rows, d, dv, T (rows of a window; rows and the calls' rows are multiples of it); heads;
  *          mech
  *   Q, K   ROW, heads * d wide           V    ROW, heads * dv wide
  *   PARAM  learned vectors, as for LATTN_REDUCE
- *   OUT    ROW, heads * dv wide; none of the others. Q, K, V and OUT: each F32 or BF16
+ *   OUT    ROW, heads * dv wide; not another operand. Q, K, V and OUT: each F32 or BF16
  *   f      scale, eps and the mechanism's constant, as for LATTN_APPLY
  *   flags  FV_FLAG_UNNORMALISED
  *   col0, cols  heads
  *
  * Window w consists of rows w T .. w T + T - 1. Its result is that of LATTN_REDUCE on its keys, in
- * one call with f[0] = 1 / T, followed by LATTN_APPLY on its queries. The reference calls these
- * two.
- *
- * prob.acc BF16 permits the same rounding as in these two.
+ * one call with f[0] = 1 / T, followed by LATTN_APPLY on its queries. The reference calls these two
+ * ops. prob.acc BF16 permits the same rounding as in the two ops.
  *
  * A row's result does not depend on how windows and heads are split into calls.
  */

@@ -6,7 +6,7 @@
 #include "ops/contracts/linear_attention.h"
 #include "ops/kernel.h"
 
-/* The constant part of both. */
+/* The constant arguments of LATTN_REDUCE and LATTN_APPLY. */
 typedef struct fv_wlattn_args {
     fv_args reduce, apply;
 } fv_wlattn_args;
@@ -35,13 +35,14 @@ static inline fv_wlattn_args fv_wlattn_split(const fv_args *a)
     return w;
 }
 
-/* Row `row` of operand `i` of a call. */
+/* Returns row `row` of operand `i` of a call. */
 static inline void *fv_wlattn_row(const fv_args *a, const fv_call *c, int i, size_t row)
 {
     return fv_element(c->p[i], a->type[i], row * a->ld[i]);
 }
 
-/* The call of LATTN_REDUCE that sums the keys of the window beginning at row `row` into `state`. */
+/* Returns the call of LATTN_REDUCE that sums the keys of the window beginning at row `row` into
+ * `state`. */
 static inline fv_call fv_wlattn_reduce(const fv_args *a, const fv_call *c, size_t row, float *state,
                                        void *scratch)
 {
@@ -56,7 +57,7 @@ static inline fv_call fv_wlattn_reduce(const fv_args *a, const fv_call *c, size_
                      .scratch = scratch};
 }
 
-/* Its queries. */
+/* Returns the call of LATTN_APPLY for the queries of that window. */
 static inline fv_call fv_wlattn_apply(const fv_args *a, const fv_call *c, size_t row, float *state,
                                       void *scratch)
 {

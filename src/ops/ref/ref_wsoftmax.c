@@ -3,13 +3,13 @@
  *   dim    rows, d, dv, T (rows of a window; rows and the calls' rows are multiples of it); heads
  *   Q, K   ROW, heads * d wide           V    ROW, heads * dv wide
  *   PARAM  (heads * T, T): row h * T + i is added to the scores of query i and head h, a column per
- *          key of the window; absent: none. With dim columns = W > 0 ROW, heads * (T / W + W) wide,
- *          what REL_POS writes; a window is a grid of rows of W tokens
- *   OUT    ROW, heads * dv wide; none of the others
+ *          key of the window; or absent. With dim columns = W > 0: ROW, heads * (T / W + W) wide,
+ *          the result of REL_POS; a window is then a grid of rows of W tokens
+ *   OUT    ROW, heads * dv wide; not another operand
  *   f[0]   scale
  *   type   of Q, K, V and OUT, each: F32 or BF16
- *   table  uint32: a region per row, or NULL. Rows of a window that are of different regions, which
- *          a cyclic shift has brought together: -100 is added to their score
+ *   table  uint32: a region per row, or NULL. -100 is added to the score of two rows of a window
+ *          that are in different regions, which a cyclic shift has brought together
  *   col0, cols  heads
  *
  * Window w consists of rows w T .. w T + T - 1, in the order that they have in the window. For
@@ -19,12 +19,12 @@
  *   s_j = f0 q_i.k_j + r[j / W] + r[T / W + j % W] - ..., r: PARAM of the query and head
  *   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
  *
- * Sums and statistics are float32. With prob.acc BF16 kernels may round to bfloat16 what they
- * multiply: Q, K, V, and p_j, which then enters both sums rounded.
+ * Sums and statistics are float32. With prob.acc BF16, kernels may round to bfloat16 the operands
+ * of products: Q, K, V, and p_j, which is then rounded in both sums.
  *
  * With prob.acc I32, the table and the PARAM of biases are absent; relative positions may be given.
- * The K and V of each window are quantised as KEYS_I8 quantises those of a picture, and attention
- * to them is as ref_softmax.c defines it for I32.
+ * K and V of each window are quantised as KEYS_I8 quantises those of a picture, and the attention
+ * is that of ref_softmax.c for I32.
  *
  * A query's result does not depend on how windows and heads are split into calls.
  */
@@ -56,7 +56,7 @@ static fv_keys_i8 layout(const fv_problem *p)
     return fv_keys_i8_of(p->dim[FV_ATTN_KEYS], p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV]);
 }
 
-/* The score of query r of the window, whose channels are `query`, for key j. */
+/* Returns the score of query r of the window, whose channels are `query`, for key j. */
 static float score(const ref_pairs *w, const float *query, size_t r, size_t j)
 {
     const fv_args *a = w->a;
