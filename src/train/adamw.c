@@ -38,7 +38,7 @@ void fv_trainer_clear(fovea_trainer *t)
     for_each(t, clear, NULL);
 }
 
-/* Sum of squares; several partial sums hide the latency of additions. */
+/* Computes the sum of squares. Several partial sums hide the latency of additions. */
 static void measure(const fovea_trainer *t, fv_master *m, const void *arg)
 {
     enum { SUMS = 8 };
@@ -67,10 +67,10 @@ double fv_trainer_norm(fovea_trainer *t, float share)
 }
 
 struct update {
-    float beta1, beta2, eps; /* eps is multiplied by the root of the second bias correction */
-    float rate;              /* with both bias corrections */
+    float beta1, beta2, eps; /* eps has been multiplied by the root of the second bias correction */
+    float rate;              /* includes both bias corrections */
     float keep;              /* 1 - rate * decay */
-    float factor;            /* of the gradient */
+    float factor;            /* factor of the gradient */
 };
 
 static void change(const fv_master *m, const struct update *u)
@@ -92,7 +92,7 @@ static void follow(const fv_master *m, float ema)
 }
 
 struct step {
-    double rate, factor; /* of the gradient */
+    double rate, factor; /* factor: of the gradient */
 };
 
 static void update(const fovea_trainer *t, fv_master *m, const void *arg)

@@ -1,4 +1,4 @@
-/* masters.c: master weights: float32 copies of the trained tensors. */
+/* masters.c: makes the master weights: float32 copies of the trained tensors. */
 #include "train/masters.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "checkpoint/source.h"
 #include "platform/os/os.h"
 
-/* In floats: every tensor begins at a cache line. */
+/* Alignment of tensors in floats: every tensor begins at a cache line. */
 #define ALIGN 16
 
 static void list(fv_masters *m, const fv_source *s)
@@ -22,7 +22,8 @@ static void list(fv_masters *m, const fv_source *s)
 
 fovea_status fv_masters_list(fv_masters *m, const fovea_model *model)
 {
-    FV_TRY(fv_source_open_all(model->source)); /* a trained model is saved whole */
+    /* the trained model is saved as a whole, so all of its files must be open */
+    FV_TRY(fv_source_open_all(model->source));
     const uint64_t count = (uint64_t)model->source->count +
                            (model->segmentation_source ? model->segmentation_source->count : 0);
     FV_TRY(FV_MEM_ARRAY(&m->master, count, FV_MEM_MODEL, "the trainer's tensors"));
@@ -101,7 +102,7 @@ fovea_status fv_masters_take(fv_masters *m, bool averages)
         x->average = averages ? m->block[4] + at : NULL;
         at += padded_floats(t);
         fv_tensor_read(t, 0, t->elements, x->weight);
-        if (t->file) /* the mapped weights of the file are not read again */
+        if (t->file) /* the file's mapped weights are not read again */
             fv_os_release_pages(t->data, t->elements * fv_file_types[t->dtype].bytes);
         if (averages)
             memcpy(x->average, x->weight, (size_t)t->elements * sizeof(float));

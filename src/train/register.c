@@ -1,5 +1,5 @@
-/* register.c: adds training to the library: its operations, their kernels and the cases that these
- * are verified on. */
+/* register.c: adds training to the library: its operations, their kernels, and the cases on which
+ * the kernels are verified. */
 #include <fovea/adapt.h>
 
 #include <pthread.h>
@@ -56,7 +56,7 @@ fovea_status fovea_training_register(void)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int count;
     fv_cpu_own_kernels(&count);
-    /* Of another version, or of another architecture's levels. */
+    /* The library has another version, or kernels for other architecture levels. */
     if (strcmp(fovea_version(), FOVEA_VERSION) != 0 || count != OF_LIBRARY)
         return fv_fail(FOVEA_ENOTSUP,
                        "libfovea-train %s does not fit libfovea %s; install both of one build",

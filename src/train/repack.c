@@ -20,7 +20,7 @@ static bool changes(const fovea_trainer *t, const fv_weight *w)
     return false;
 }
 
-/* Bytes of staging memory for the largest trained weight, in whole cache lines. */
+/* Returns the bytes of staging memory for the largest trained weight, in whole cache lines. */
 static uint64_t staging_of(const fovea_trainer *t)
 {
     const fv_graph *g = &t->plan->graph;
@@ -72,7 +72,7 @@ static void repack(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     const fovea_trainer *t = arg;
     const fv_follower *f = &t->follower[unit];
     (void)phase;
-    /* Cannot fail: float32 rows fit the packed type. */
+    /* Cannot fail, because float32 rows fit the packed type. */
     (void)fv_packed_again(f->packed, f->kernel, f->problem,
                           (float *)(void *)(t->staging + slot * t->staging_bytes));
 }

@@ -1,10 +1,9 @@
-/* rounded_operands.c: the operands of products in training with products of bfloat16.
+/* rounded_operands.c: rounds the operands of bfloat16 products in training.
  *
- * Operands of such a product (GEMM with weights of BF16: its rows; GEMM_GRAD_W marked BF16: both)
- * are rounded once. A value that one step writes, and that is read as such an operand only, is
- * rounded by that step. Any other value gets a CONVERT before the first product, whose copy serves
- * all products until the value is written again.
- */
+ * The operands of such a product are rounded once: the rows of a GEMM with BF16 weights, and both
+ * operands of a GEMM_GRAD_W that is marked BF16. If one step writes a value and only such products
+ * read it, that step rounds the value. Any other value gets a CONVERT before the first product. All
+ * products read the rounded copy until the value is written again. */
 #include "train/rounded_operands.h"
 
 #include "base/mem.h"
@@ -13,11 +12,11 @@
 
 /* A rounded copy of columns [left, right) of a value. */
 typedef struct copy {
-    fv_id id; /* FV_NO_VALUE: there is none, or the value has changed since */
+    fv_id id; /* FV_NO_VALUE if there is no copy, or the value has changed since */
     uint32_t left, right;
 } copy;
 
-/* Operands of a product that multiplies bfloat16; false: it is not such an operand. */
+/* Returns whether operand o is multiplied as bfloat16. */
 static bool is_factor(const fv_step *s, uint32_t o)
 {
     if (s->dead || s->use[o].view.id < 0)
@@ -27,7 +26,8 @@ static bool is_factor(const fv_step *s, uint32_t o)
     return s->prob.op == FV_OP_GEMM_GRAD_W && s->prob.in == FV_BF16 && o != s->out;
 }
 
-/* Whether kernels write operand o as bfloat16 too: those of attention do where they multiply it. */
+/* Returns whether kernels can also write operand o as bfloat16. Kernels of attention do so where
+ * they multiply bfloat16. */
 static bool is_rounded_result(const fv_step *s, uint32_t o)
 {
     const fv_op *op = fv_op_table[s->prob.op];
@@ -43,7 +43,7 @@ static void round_values(fv_builder *b)
         b->graph->value[i].writers = 0;
         b->graph->value[i].f32_only = true;
     }
-    for (uint32_t i = 0; i < b->graph->steps; i++) /* those that are operands at all */
+    for (uint32_t i = 0; i < b->graph->steps; i++) /* values that are operands of such products */
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
             if (is_factor(&b->graph->step[i], o))
                 b->graph->value[b->graph->step[i].use[o].view.id].f32_only = false;
@@ -66,7 +66,8 @@ static void round_values(fv_builder *b)
 
 /* ---- copies of the others ---- */
 
-/* The columns of a value that products read, from step `first` on, before it is written again. */
+/* Returns the columns of a value that products read, from step `first` on, before the value is
+ * written again. */
 static copy read_columns(const fv_step *step, uint32_t first, uint32_t steps, fv_id id)
 {
     copy c = {.left = UINT32_MAX};
@@ -86,7 +87,7 @@ static copy read_columns(const fv_step *step, uint32_t first, uint32_t steps, fv
     return c;
 }
 
-/* Emits step i of the list, its operands as bfloat16. */
+/* Emits step i of the list, with its operands as bfloat16. */
 static void emit(fv_builder *b, const fv_step *step, uint32_t i, uint32_t steps, copy *of)
 {
     fv_step s = step[i];

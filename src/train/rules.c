@@ -1,4 +1,4 @@
-/* rules.c: gradients of the dense operations of a vision transformer. */
+/* rules.c: computes gradients of the dense operations of a vision transformer. */
 #include "ops/contracts/grid.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/rows.h"
@@ -14,7 +14,7 @@ static fv_view gradient_of_output(const fv_tape *t, const fv_step *s)
 
 /* ---- products ---- */
 
-/* W transposed. */
+/* Returns W transposed. */
 static fv_weight transposed(const fv_weight *w)
 {
     fv_weight x = {.rows = w->cols, .cols = w->rows, .type = w->type};
@@ -56,7 +56,7 @@ static void gemm(fv_tape *t, const fv_step *s)
     else
         fv_tape_add(t, a->view, k, &g.res, &g.out);
     fv_emit_gemm(t->b, label, &g);
-    if (t->b->status == FOVEA_OK) /* as the product itself has it */
+    if (t->b->status == FOVEA_OK) /* in the form that the product itself has */
         t->b->graph->step[t->b->graph->steps - 1].prob.weight = s->prob.weight;
     if (learned)
         fv_tape_sums(t, label, &a->weight, g.out, FV_NO_VIEW, rows);
@@ -126,14 +126,14 @@ static void layernorm(fv_tape *t, const fv_step *s)
 
 /* ---- rotations ---- */
 
-/* The inverse rotation: the same with all sines negated. The gradients of keys are rotated in
- * place, in the same value as those of V, which are then passed on unchanged. */
+/* Emits the inverse rotation: the same rotation with all sines negated. The gradients of keys are
+ * rotated in place, in the same value as the gradients of V, which are then passed on unchanged. */
 static void rope(fv_tape *t, const fv_step *s)
 {
     const fv_view in = s->use[FV_ROPE_IN].view, out = s->use[FV_ROPE_OUT].view;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     const uint32_t all = t->b->graph->value[in.id].cols;
-    if (s->u[1]) { /* angles that a step has written: their sines cannot be negated */
+    if (s->u[1]) { /* the sines of angles that a step computes cannot be negated */
         t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: rope by rows has no gradient", s->label);
         return;
     }
@@ -166,7 +166,7 @@ static void mul(fv_tape *t, const fv_step *s)
 {
     const fv_view dout = gradient_of_output(t, s);
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
-    assert(!(s->prob.flags & FV_FLAG_SILU)); /* models that are trained have it in a product */
+    assert(!(s->prob.flags & FV_FLAG_SILU)); /* models that are trained apply SiLU in a product */
     for (uint32_t of = FV_MUL_A; of <= FV_MUL_B; of++) {
         const fv_view other = s->use[of == FV_MUL_A ? FV_MUL_B : FV_MUL_A].view;
         if (!fv_tape_needs(t, s->use[of].view))
@@ -177,7 +177,7 @@ static void mul(fv_tape *t, const fv_step *s)
     }
 }
 
-/* A filter's taps, then its bias, as one row. */
+/* Returns a filter's taps, then its bias, as one row. */
 static fv_weight with_bias(const fv_weight *w, const fv_weight *bias)
 {
     fv_weight both = *w;
@@ -210,12 +210,13 @@ static void filters(fv_tape *t, const fv_step *s, fv_view dout)
     fv_use_value(g, FV_DWCONV_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
 }
 
-/* What a filter sees has the gradient that the filter turned around sees. */
+/* The gradient of a filter's input is the convolution of the output's gradient with the filter
+ * rotated by 180 degrees. */
 static void dwconv(fv_tape *t, const fv_step *s)
 {
     const fv_view in = s->use[FV_DWCONV_IN].view, dout = gradient_of_output(t, s);
     fv_weight back = s->use[FV_DWCONV_W].weight;
-    assert(s->use[FV_DWCONV_GATE].view.id < 0); /* gates are steps of their own */
+    assert(s->use[FV_DWCONV_GATE].view.id < 0); /* gates are separate steps */
     filters(t, s, dout);
     if (s->use[FV_DWCONV_RES].view.id >= 0)
         fv_tape_pass(t, s->use[FV_DWCONV_RES].view, dout);
@@ -275,7 +276,7 @@ static void mean_reduce(fv_tape *t, const fv_step *s)
     rows_back(t, s, FV_OP_MEAN_GRAD, dout, res, out, u, s->f[0]);
 }
 
-/* Gathered the other way round: a row is taken once at most. */
+/* Gathers in the inverse direction, because a row is gathered at most once. */
 static void gather(fv_tape *t, const fv_step *s)
 {
     const fv_view in = s->use[FV_GATHER_IN].view, dout = gradient_of_output(t, s);
@@ -329,7 +330,7 @@ static void posemb(fv_tape *t, const fv_step *s)
         fv_tape_pass(t, in, dout);
         return;
     }
-    /* The forward step overwrites the prefix rows, so their input has zero gradient. */
+    /* The forward step overwrites the prefix rows, so that their input has zero gradient. */
     const fv_view grid = fv_tape_rows(t, rows - first, n), out = fv_tape_rows(t, rows, n);
     const uint32_t u[2] = {first, rows - first};
     fv_emit_take(t->b, label, dout, first, grid, rows - first, n);

@@ -1,9 +1,9 @@
-/* rules_attention.c: gradients of attention: softmax, foveated, linear in its two halves, gates,
- * pooling. */
+/* rules_attention.c: computes gradients of attention: softmax, foveated, both halves of linear
+ * attention, gates, pooling. */
 #include "train/ref/training.h"
 #include "train/tape.h"
 
-/* A step with the heads, sizes and scalars of `s`, whose result is `out`. */
+/* Emits a step with the heads, sizes and scalars of `s`, which writes its result to `out`. */
 static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows, fv_view out,
                      enum fv_kind kind)
 {
@@ -26,8 +26,8 @@ static void use_rows(fv_step *g, uint32_t o, fv_view v)
     fv_use_value(g, o, v, FV_KIND_ROW);
 }
 
-/* Passes on the gradients of k and v, which are neighbouring columns of `dkv`; k and v must be
- * neighbouring columns of one value. */
+/* Passes on the gradients of k and v, which are adjacent columns of `dkv`. k and v must be adjacent
+ * columns of one value. */
 static void pass_keys(fv_tape *t, const fv_step *s, fv_view k, fv_view v, uint32_t columns,
                       fv_view dkv)
 {
@@ -54,7 +54,7 @@ void fv_rule_softmax(fv_tape *t, const fv_step *s)
     pass_keys(t, s, s->use[FV_SOFTMAX_K].view, s->use[FV_SOFTMAX_V].view, d, fv_view_cols(all, d));
 }
 
-/* The gradients of the cells are in those of the tokens, so that none is passed to CELLS. */
+/* The gradients of the tokens include those of the cells, so that CELLS gets no gradient. */
 void fv_rule_foveated(fv_tape *t, const fv_step *s)
 {
     const fv_view out = s->use[FV_FOVEATED_OUT].view, dout = fv_tape_gradient(t, out);
@@ -75,7 +75,8 @@ void fv_rule_foveated(fv_tape *t, const fv_step *s)
 
 /* ---- linear attention ---- */
 
-/* Gradient of the learned vectors of a feature map, from its input rows and their gradient. */
+/* Emits the gradient of the learned vectors of a feature map, from its input rows and their
+ * gradient. */
 static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_view x, fv_view dx,
                     float alpha)
 {
@@ -97,8 +98,8 @@ static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_vie
     fv_use_value(g, FV_PARAM_GRAD_OUT, out, FV_KIND_ROW);
 }
 
-/* Operands of the gradient: what LATTN_APPLY read, what it wrote, and the gradient of its output.
- */
+/* Sets the operands of the gradient: the operands and the result of LATTN_APPLY, and the gradient
+ * of its output. */
 static void query_operands(fv_step *g, const fv_step *s, fv_view dout)
 {
     for (uint32_t o = FV_APPLY_Q; o < FV_APPLY_OUT; o++)
@@ -107,7 +108,7 @@ static void query_operands(fv_step *g, const fv_step *s, fv_view dout)
     use_rows(g, FV_QUERY_GRAD_DOUT, dout);
 }
 
-/* The gradient of the merged state that the queries read. */
+/* Returns the gradient of the merged state that the queries read. */
 static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
 {
     const uint32_t size = t->b->graph->value[s->use[FV_APPLY_STATE].view.id].cols;
@@ -145,7 +146,7 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
 }
 
-/* The gradient of what partial states are merged to is that of each of them. */
+/* The gradient of each partial state is the gradient of the merged state. */
 void fv_rule_merge(fv_tape *t, const fv_step *s)
 {
     const fv_view partial = s->use[FV_MERGE_PARTIAL].view, state = s->use[FV_MERGE_STATE].view;
@@ -181,7 +182,7 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, gate, dot);
 }
 
-/* Gradients of the gate weights, from each gate times its gradient. */
+/* Emits gradients of the gate weights, from each gate times its gradient. */
 void fv_rule_gates(fv_tape *t, const fv_step *s)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.dim[FV_ROW_C];

@@ -1,11 +1,13 @@
-/* rules_grid.c: gradients of what decoders do with grids of tokens: convolutions, and resizing. */
+/* rules_grid.c: computes gradients of decoders' operations on grids of tokens: convolutions and
+ * resizing. */
 #include "ops/contracts/grid.h"
 #include "ops/contracts/product.h"
 #include "train/ref/training.h"
 #include "train/tape.h"
 
-/* Gradients of the weight's columns, which are (tap, channel): a tap at a time, dout times the
- * pixels that the tap multiplies. The middle tap multiplies each pixel at its own position. */
+/* Emits gradients of the weight's columns, which are (tap, channel). For each tap, the gradient is
+ * dout times the pixels that the tap multiplies. The middle tap multiplies each pixel at its own
+ * position. */
 static void filters(fv_tape *t, const fv_step *s, fv_view dout)
 {
     const fv_weight *w = &s->use[FV_GEMM_W].weight;
@@ -32,7 +34,7 @@ static void filters(fv_tape *t, const fv_step *s, fv_view dout)
     }
 }
 
-/* Filters turned around, from the outputs' channels to the inputs'. */
+/* Returns filters rotated by 180 degrees, from the output's channels to the input's. */
 static fv_weight turned(const fv_weight *w, uint32_t taps)
 {
     fv_weight x = {.rows = w->cols / taps, .cols = w->rows * taps, .type = w->type};
@@ -48,7 +50,8 @@ static fv_weight turned(const fv_weight *w, uint32_t taps)
     return x;
 }
 
-/* Whether the gradient of what the convolution reads is a convolution of one whole tensor. */
+/* Returns whether the gradient of the convolution's input is a convolution with one whole
+ * tensor. */
 static bool is_mirrored_conv(const fv_step *s)
 {
     const fv_weight *w = &s->use[FV_GEMM_W].weight;

@@ -1,16 +1,17 @@
-/* sinks.c: scatters gradients to the tensors of a weight whose rows are not simply the tensors'
- * rows: the transpose of fv_weight_read. */
+/* sinks.c: scatters gradients to the tensors of a weight whose rows differ from the tensors' rows:
+ * the transpose of fv_weight_read. */
 #include "train/trainer.h"
 
 #include <string.h>
 
-/* The weight's column that holds column c of a row of the tensor. */
+/* Returns the column of the weight that contains column c of a row of the tensor. */
 static uint32_t column_of(const fv_weight_part *p, uint32_t c)
 {
     return p->taps > 1 ? c % p->taps * (p->cols / p->taps) + c / p->taps : c;
 }
 
-/* For blocks on the diagonal; the zeros outside of them have no gradient. */
+/* Scatters the gradients of blocks on the diagonal; the zeros outside the blocks have no
+ * gradient. */
 static void scatter_diagonal(const fv_master *m, const fv_weight_part *p, const float *rows,
                              uint32_t cols)
 {

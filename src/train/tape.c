@@ -1,4 +1,4 @@
-/* tape.c: emits forward steps again, their gradients, and the sinks for gradients of weights. */
+/* tape.c: emits recomputed forward steps, gradients, and the sinks for gradients of weights. */
 #include "train/tape.h"
 #include "ops/contracts/product.h"
 #include "ops/contracts/rows.h"
@@ -27,7 +27,7 @@ static bool grow(fv_tape *t, void *array, uint32_t used, uint32_t *capacity, uin
     return t->b->status == FOVEA_OK;
 }
 
-/* Grows value[] to the builder's number of values; false after a failure. */
+/* Grows value[] to the builder's number of values. Returns false after a failure. */
 static bool keep_up(fv_tape *t)
 {
     const bool ok =
@@ -54,7 +54,7 @@ fv_view fv_tape_rows(fv_tape *t, uint32_t rows, uint32_t cols)
 
 /* ---- the forward list ---- */
 
-/* Columns that a step writes. */
+/* Returns the number of columns that a step writes. */
 static uint32_t width(const fv_builder *b, const fv_step *s)
 {
     const uint32_t all = b->graph->value[s->use[s->out].view.id].cols;
@@ -62,8 +62,8 @@ static uint32_t width(const fv_builder *b, const fv_step *s)
     return own < all ? own : all;
 }
 
-/* Gives every write its own value: a value is written by one step, or by several in different
- * columns. */
+/* Gives every write its own value. Afterwards, a value is written by one step, or by several in
+ * different columns. */
 static void write_once(fv_tape *t, fv_step *s)
 {
     fv_builder *b = t->b;
@@ -83,7 +83,7 @@ static void write_once(fv_tape *t, fv_step *s)
     t->value[out->id].written = true;
 }
 
-/* Finds whether the gradient of the step's output is needed for a trained weight. */
+/* Determines whether a trained weight needs the gradient of the step's output. */
 static void find_need(fv_tape *t, const fv_step *s)
 {
     bool needs = false;
@@ -139,8 +139,7 @@ bool fv_tape_needs(const fv_tape *t, fv_view v)
     return v.id >= 0 && t->value[v.id].needs;
 }
 
-/* Makes a new value for the output of a forward step that is emitted again, and records it as twin.
- */
+/* Makes a new value for the output of a recomputed forward step, and records it as twin. */
 static fv_view make_twin(fv_tape *t, fv_view out)
 {
     if (t->value[out.id].twin < 0) {
@@ -165,8 +164,8 @@ static void copy(fv_tape *t, const fv_step *s, bool again)
     c->use[c->out].view = out;
 }
 
-/* True if the same norm of the same rows was emitted before in this segment: the norm for keys and
- * values is used for the queries too. */
+/* Returns true if the same norm of the same rows was already emitted in this segment, because the
+ * norm for keys and values also serves the queries. */
 static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
 {
     const fv_view in = fv_tape_now(t, s->use[FV_LN_IN].view);
@@ -184,7 +183,7 @@ static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
     return false;
 }
 
-/* Emits scale and residual of a product as a step of their own. */
+/* Emits scale and residual of a product as a separate step. */
 static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
 {
     fv_step *c = fv_emit_row_step(t->b, FV_OP_ADD, s->label, in, FV_KIND_ROW, out,
@@ -196,8 +195,8 @@ static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
         fv_use_value(c, FV_ADD_RES, fv_tape_now(t, s->use[FV_GEMM_RES].view), FV_KIND_ROW);
 }
 
-/* Splits a product or convolution whose gradient needs intermediate results: product, activation,
- * scale and residual become separate steps. */
+/* Splits a product or convolution whose gradient needs intermediate results into separate steps:
+ * product, activation, scale and residual. */
 static void split_product(fv_tape *t, const fv_step *s)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_GEMM_N];
@@ -275,12 +274,12 @@ void fv_tape_add(fv_tape *t, fv_view v, uint32_t cols, fv_view *res, fv_view *ou
     *res = fv_tape_gradient(t, v);
     *out = *res;
     if (res->id >= 0 && t->value[v.id].own)
-        return; /* in place */
+        return; /* the step adds in place */
     const fv_view fresh = fv_tape_rows(t, value.rows, value.cols);
     if (fresh.id < 0)
         return;
     if (!whole(t, v, cols)) {
-        /* The other columns keep their gradients. They exist for a value that is read column by
+        /* The other columns keep their gradients. These exist for a value that is read column by
          * column, because the last reader in the list reads all columns. */
         assert(res->id >= 0);
         fv_emit_copy(t->b, "gradient", fv_tape_gradient(t, (fv_view){v.id, 0}), fresh, value.rows,
@@ -315,7 +314,8 @@ static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
 {
     for (uint32_t i = end; i-- > first && t->b->status == FOVEA_OK;) {
         const fv_step s =
-            t->b->graph->step[i]; /* a copy: the array is reallocated as steps are added */
+            /* a copy, because the array is reallocated when steps are added */
+            t->b->graph->step[i];
         const fv_view out = s.use[s.out].view;
         if (!fv_tape_needs(t, out) || fv_tape_gradient(t, out).id < 0)
             continue;
@@ -358,7 +358,7 @@ void fv_tape_backward(fv_tape *t, uint32_t segment)
     } else if (!find_segment(t, segment, &first, &end)) {
         return;
     }
-    /* Gradients that later segments have found are passed to the recomputed values. */
+    /* Passes the gradients that later segments have computed to the recomputed values. */
     for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++) {
         const fv_view out = t->step[i].use[t->step[i].out].view;
         if (t->step[i].checkpoint_segment != segment || t->value[out.id].twin < 0)
@@ -393,8 +393,8 @@ static fv_master *trained(const fv_tape *t, const fv_weight_part *p)
     return m && m->wanted ? m : NULL;
 }
 
-/* Whether the weight's trained tensors have the weight's own layout, so that gradients need no
- * scatter. */
+/* Returns whether the weight's trained tensors have the weight's own layout, so that its gradients
+ * need no scatter. */
 static bool direct(const fv_tape *t, const fv_weight *w)
 {
     for (uint32_t i = 0; i < w->parts; i++) {

@@ -1,6 +1,6 @@
-/* teacher_features.c: a cache of the teacher's features of pictures. Pictures come in a new random
- * order each time, so that the oldest entry is no less likely to be needed than the others: nothing
- * is evicted. */
+/* teacher_features.c: caches the teacher's features of pictures. Pictures come in a new random
+ * order each time, so the oldest entry is as likely to be needed as any other. Nothing is therefore
+ * evicted. */
 #include "train/teacher_features.h"
 
 #include <string.h>
@@ -11,7 +11,8 @@
 
 #define MOST (UINT32_C(1) << 28) /* pictures */
 
-/* Of a picture: rows, key, and up to four places. */
+/* Returns the bytes for a number of pictures. Each has rows, a key, and up to four slots of the
+ * hash table. */
 static uint64_t bytes_of(uint64_t floats, uint64_t pictures)
 {
     const uint64_t each = floats * sizeof(float) + sizeof(fv_picture_key) + 4 * sizeof(uint32_t);
@@ -72,7 +73,8 @@ fovea_status fv_teacher_features_key(fv_picture_key *out, const fovea_plan *p,
     return FOVEA_OK;
 }
 
-/* Where a picture's number is, or would be: half of the places are free. */
+/* Returns the slot of a picture's index, or the slot where it would be stored. Half of the slots
+ * are always free. */
 static uint32_t *place_of(const fv_teacher_features *f, const fv_picture_key *key)
 {
     uint32_t at = (uint32_t)key->sum[0] & (f->places - 1);

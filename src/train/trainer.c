@@ -1,4 +1,4 @@
-/* trainer.c: creating and freeing a trainer; adding pictures; steps. */
+/* trainer.c: creates and frees trainers, adds pictures, and takes steps. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@
 
 /* Upper bounds of the bytes that a process and each of its threads need in addition to the
  * library's allocations: the used part of the stacks, and fragmentation of the C library's heap.
- * Chosen above all values seen in tests. */
+ * They exceed all values measured in tests. */
 enum { PROCESS = 1 << 20, THREAD = 1 << 18 };
 
 /* ---- create and free ---- */
@@ -32,7 +32,8 @@ static fovea_status choose_attention(fovea_trainer *t, const char *asked)
     return fv_mem_text(&t->attention, asked ? asked : own, FV_MEM_MODEL);
 }
 
-/* Whether any block of the student has an attention that `full_module` adds to. */
+/* Checks that at least one block of the student has an attention to which `full_module` adds
+ * parts. */
 static fovea_status check_whole(const fovea_trainer *t)
 {
     const uint32_t depth = t->model->info.depth;
@@ -49,7 +50,7 @@ static fovea_status check_whole(const fovea_trainer *t)
                          t->attention);
 }
 
-/* How the student, or its teacher, is loaded. */
+/* Returns the options with which the student or its teacher is loaded. */
 static fovea_model_options options_of(const fovea_trainer *t, bool student)
 {
     fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
@@ -80,8 +81,8 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
     return fv_model_load(&t->model, model, &o, &more);
 }
 
-/* A head learns from the features of any family that reads one; below it only ViTs have gradients.
- */
+/* Checks the family: any family that supports a head can train it, but only ViTs have gradients
+ * below the head. */
 static fovea_status check_family(const fovea_trainer *t, const char *model)
 {
     const fv_family *f = t->model->family;
@@ -115,7 +116,7 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
     return FOVEA_OK;
 }
 
-/* The head that was asked for and the one that the model has, or got, are the same. */
+/* Checks that the requested head and the model's head, existing or added, are the same. */
 static fovea_status check_head(const fovea_trainer *t)
 {
     const fovea_model *m = t->model;
@@ -404,7 +405,7 @@ static fovea_status run_teacher(fovea_trainer *t, const fovea_frame *frame)
     return fovea_run(t->guide, frame, &out, 1);
 }
 
-/* The teacher's features of a picture: from the cache, or computed now. */
+/* Finds the teacher's features of a picture: from the cache, or by computing them now. */
 static fovea_status find_features(fovea_trainer *t, const fovea_frame *frame, const float **out)
 {
     fv_picture_key key;

@@ -1,15 +1,17 @@
-/* trainer.h: a trainer: its plans, master weights and sums, and the functions of its files.
+/* trainer.h: a trainer: its plans, master weights and sums of losses, and the functions of its
+ * files.
  *
- *     trainer.c         create and free, pictures, steps
- *     trainer_options.c checks options; which tensors are trained, decay, belong to the head
- *     trainer_plan.c    student, teacher and losses as plans
- *     rounded_operands.c operands of products of bfloat16
- *     teacher_features.c  the teacher's features of pictures that come again
- *     adamw.c           learning rates and the update
- *     repack.c          packs weights again after an update
- *     trainer_save.c    models
- *     trainer_state.c   states
- */
+ *     trainer.c           creates and frees trainers, adds pictures, takes steps
+ *     trainer_options.c   checks options; determines the tensors that are trained, that decay, and
+ *                         that belong to the head
+ *     trainer_plan.c      makes plans of the student, the teacher and the losses
+ *     rounded_operands.c  rounds the operands of bfloat16 products
+ *     teacher_features.c  caches the teacher's features of recurring pictures
+ *     learning_rate.c     computes learning rates
+ *     adamw.c             computes the update
+ *     repack.c            packs weights again after an update
+ *     trainer_save.c      saves models
+ *     trainer_state.c     saves and loads states */
 #ifndef FOVEA_SRC_ADAPT_TRAINER_H
 #define FOVEA_SRC_ADAPT_TRAINER_H
 
@@ -32,42 +34,42 @@ typedef struct fv_loss {
 /* A packed weight that is packed again after each update. */
 typedef struct fv_follower {
     fv_packed *packed;
-    const fv_kernel *kernel; /* NULL: plain rows */
+    const fv_kernel *kernel; /* NULL for unpacked rows */
     const fv_problem *problem;
 } fv_follower;
 
-struct fovea_trainer { /* More than 25 fields: what lives as long as a trainer */
+struct fovea_trainer { /* More than 25 fields: the data that lives as long as a trainer */
     fovea_device *device;
-    fovea_trainer_options o; /* without its lists */
+    fovea_trainer_options o; /* copy of the options, without their lists */
     fovea_trainable trainable;
-    fovea_model *model;   /* private: its tensors change */
-    fovea_model *teacher; /* NULL: there is none */
-    char *path;           /* of the model, for what is saved with it */
-    char *attention;      /* of the student */
-    char **labels;        /* NULL at the end; or NULL */
+    fovea_model *model;   /* private, because its tensors change */
+    fovea_model *teacher; /* NULL without a teacher */
+    char *path;           /* path of the model, for files that are saved with it */
+    char *attention;      /* the student's attention */
+    char **labels;        /* names, ended by NULL; or NULL */
     fv_masters masters;
     /* plans */
     fovea_plan *plan;  /* forward, losses, gradients */
-    fovea_plan *guide; /* FEATURES: the teacher */
+    fovea_plan *guide; /* FEATURES: the plan of the teacher */
     fv_training training;
     float *features;          /* the teacher's output */
-    fv_teacher_features kept; /* of pictures that may come again */
+    fv_teacher_features kept; /* features of pictures that may recur */
     fv_id features_in;
-    fv_id labels_in, pixels_in, weight_in; /* TASK; pixels: of a mask, or depths */
+    fv_id labels_in, pixels_in, weight_in; /* TASK; pixels_in: the pixels of a mask, or depths */
     float label[2], pixel_weight;
     fv_loss *loss;
     uint32_t losses;
     fv_sink *sink;
     uint32_t sinks;
-    float *gathered; /* gradients before they are scattered */
+    float *gathered; /* memory for gradients before they are scattered */
     uint64_t n_gathered;
     fv_follower *follower;
     uint32_t followers;
-    char *staging;          /* staging memory to pack with, for all threads */
-    uint64_t staging_bytes; /* per thread */
+    char *staging;          /* staging memory for packing, for all threads */
+    uint64_t staging_bytes; /* bytes of staging memory per thread */
     /* the step whose gradients are being accumulated */
     uint64_t pictures;
-    double *sum; /* sum of every loss, then the number of pictures */
+    double *sum; /* sum of every loss; then the number of pictures */
     double *mean;
     uint64_t step;
     char *note;
@@ -76,13 +78,14 @@ struct fovea_trainer { /* More than 25 fields: what lives as long as a trainer *
 
 /* trainer_options.c */
 fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device *device);
-/* Marks the masters: wanted, decays, head. */
+/* Sets the masters' marks: wanted, decays, head. */
 fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o);
-/* After planning: EINVAL for a named tensor that has no gradient. */
+/* Must be called after planning. Returns FOVEA_EINVAL if a tensor specified by name has no
+ * gradient. */
 fovea_status fv_trainer_chosen(const fovea_trainer *t);
 
 /* trainer_plan.c */
-/* `before`: bytes that the library had allocated before the trainer. */
+/* Makes the plans. `before`: bytes that the library had allocated before it created the trainer. */
 fovea_status fv_trainer_plan(fovea_trainer *t, uint64_t before);
 
 /* learning_rate.c: the learning rate of step `step`, from 0. */
@@ -91,13 +94,13 @@ double fv_trainer_rate(const fovea_trainer_options *o, uint64_t step);
 /* adamw.c: updates all trained tensors on the device's threads. */
 /* Sets all gradients to zero. */
 void fv_trainer_clear(fovea_trainer *t);
-/* Multiplies the gradients by `share`; returns their norm. */
+/* Multiplies the gradients by `share`, and returns their norm. */
 double fv_trainer_norm(fovea_trainer *t, float share);
-/* One AdamW update with the gradients times `factor`. */
+/* Performs one AdamW update with the gradients times `factor`. */
 void fv_trainer_update(fovea_trainer *t, double rate, double factor);
 
 /* repack.c */
-/* Bytes that fv_trainer_follow will allocate for the plan, which may be dry. */
+/* Returns the bytes that fv_trainer_follow will allocate for the plan, which may be dry. */
 uint64_t fv_trainer_follow_bytes(const fovea_trainer *t);
 fovea_status fv_trainer_follow(fovea_trainer *t);
 void fv_trainer_repack(fovea_trainer *t);

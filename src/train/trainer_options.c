@@ -1,4 +1,4 @@
-/* trainer_options.c: checks a trainer's options, and chooses the tensors that they mean. */
+/* trainer_options.c: checks a trainer's options, and determines the tensors that they select. */
 #include <math.h>
 #include <string.h>
 
@@ -103,11 +103,11 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
 
 /* ---- which tensors ---- */
 
-/* The masters of the weights that have a purpose, and what follows for them. */
+/* State while the weights with a purpose are visited and their masters marked. */
 struct marking {
     const fv_masters *all;
     enum fv_purpose purpose;
-    bool folded; /* a weight has none: it was computed of several tensors */
+    bool folded; /* a weight has no master, because it was computed from several tensors */
 };
 
 static void mark(void *ctx, const fv_weight *w)

@@ -1,14 +1,13 @@
-/* trainer_plan.c: the plans that a trainer runs for a picture.
+/* trainer_plan.c: makes the plans that a trainer runs for a picture.
  *
- *     ATTENTION  the softmax model, block by block; after each block's attention the student's, its
- *                loss, and its gradients at once: no gradient crosses blocks
- *     FEATURES   a plan of the teacher; then forward, loss, gradients of the student
- *     TASK       forward, loss, gradients
+ *     ATTENTION  the softmax model, block by block. After each block's attention follow the
+ *                student's attention, its loss, and its gradients. No gradient crosses blocks.
+ *     FEATURES   a plan of the teacher; then forward steps, loss and gradients of the student
+ *     TASK       forward steps, loss and gradients
  *
- * With products of bfloat16 the student's plan multiplies rounded numbers in the products of its
- * blocks and of their gradients (rounded_operands.c); its attention stays float32. The teacher's
- * plan is one of inference.
- */
+ * With bfloat16 products, the student's plan multiplies rounded numbers in the products of its
+ * blocks and of their gradients (rounded_operands.c). Its attention stays float32. The teacher's
+ * plan is an inference plan. */
 #include <math.h>
 #include <string.h>
 
@@ -17,11 +16,11 @@
 #include "train/rounded_operands.h"
 #include "train/trainer.h"
 
-/* The last two segments (the last block, and what follows it) are never recomputed: their gradients
- * come first, so keeping them needs no more memory than recomputing. */
+/* The last two segments (the last block and the steps after it) are never recomputed: their
+ * gradients come first, so that keeping them needs no more memory than recomputing them. */
 #define ALWAYS_KEPT 2
 
-#define COMMON_FACTOR 0.5f /* how much of a factor that all depths have in common is forgiven */
+#define COMMON_FACTOR 0.5f /* share of a common factor of all depths that the loss ignores */
 
 /* Bytes reserved for lists, tables and losses. */
 #define SMALL_THINGS (256u << 10)
@@ -57,7 +56,7 @@ static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t 
     return s;
 }
 
-/* lambda times x's distance from the target: see fovea_loss */
+/* Emits lambda times the distance of x from the target; see fovea_loss. */
 static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target, double lambda)
 {
     fv_builder *b = tape->b;
@@ -75,7 +74,7 @@ static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target,
     fv_tape_pass(tape, x, out);
 }
 
-/* Cross-entropy of the picture's logits. */
+/* Emits the cross-entropy of the picture's logits. */
 static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
 {
     fv_builder *b = tape->b;
@@ -89,7 +88,8 @@ static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     fv_tape_pass(tape, logits, out);
 }
 
-/* Cross-entropy of the logits of a grid's patches, enlarged to the pixels of a mask. */
+/* Emits the cross-entropy of the logits of a grid's patches, interpolated to the pixels of a
+ * mask. */
 static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
@@ -120,7 +120,8 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits, const fv
     fv_tape_pass(tape, logits, out);
 }
 
-/* A step of DEPTH_LOSS or DEPTH_GRAD; `mean`: none, or the sum of the first one's rows. */
+/* Emits a DEPTH_LOSS or DEPTH_GRAD step. `mean` is absent, or the sum of the rows of the first
+ * DEPTH_LOSS. */
 static void depth_step(const fovea_trainer *t, fv_tape *tape, enum fv_op op, fv_view found,
                        const fv_grid *grid, fv_view truth, fv_view weight, fv_view mean, fv_view to)
 {
@@ -140,7 +141,8 @@ static void depth_step(const fovea_trainer *t, fv_tape *tape, enum fv_op op, fv_
     fv_use_value(s, FV_DEPTH_OUT, to, FV_KIND_ROW);
 }
 
-/* The distance of depths from the true ones, whatever their common scale. */
+/* Emits the distance of depths from the true ones, of which COMMON_FACTOR discounts a common
+ * scale. */
 static void depth_loss(fovea_trainer *t, fv_tape *tape, fv_view found, const fv_grid *grid)
 {
     fv_builder *b = tape->b;
@@ -197,7 +199,7 @@ static void run_tape(fovea_trainer *t, fv_tape *tape, uint32_t segments, const f
 
 /* ---- block by block ---- */
 
-/* A block's two attentions, recorded while the model is emitted. */
+/* A block's two attentions, recorded while the model's steps are emitted. */
 struct pair {
     uint32_t checkpoint_segment;
     fv_view student, softmax;
@@ -205,7 +207,7 @@ struct pair {
 
 struct pairs {
     fovea_trainer *t;
-    fv_attention_name *attention; /* of the student's blocks */
+    fv_attention_name *attention; /* attention of each of the student's blocks */
     struct pair *pair;
 };
 
@@ -325,7 +327,8 @@ static fovea_status emit(fovea_trainer *t)
     return status;
 }
 
-/* Checks that the teacher fits the student: attention by attention, or by their features. */
+/* Checks that the sizes of the teacher's and the student's tokens are equal and, in the first
+ * stage, also their numbers of blocks and heads. */
 static fovea_status check_teacher(const fovea_trainer *t)
 {
     const fovea_model_info *ours = &t->model->info, *theirs = &t->teacher->info;
@@ -360,7 +363,7 @@ static fovea_status plan_teacher(fovea_trainer *t)
 
 /* ---- memory ---- */
 
-/* Floats of the gathered gradients, which are scattered later. */
+/* Returns the number of floats of the gathered gradients, which are scattered later. */
 static uint64_t gathered_floats(const fovea_trainer *t)
 {
     uint64_t all = 0;
@@ -372,7 +375,7 @@ static uint64_t gathered_floats(const fovea_trainer *t)
     return all;
 }
 
-/* Allocates what the plan writes: gathered gradients and rows of losses. */
+/* Allocates the memory that the plan writes: gathered gradients and rows of losses. */
 static fovea_status take_rows(fovea_trainer *t)
 {
     t->n_gathered = gathered_floats(t);
@@ -391,8 +394,8 @@ static fovea_status take_rows(fovea_trainer *t)
     return FOVEA_OK;
 }
 
-/* Bytes of everything but the student's activations: allocated already, and still to be allocated.
- */
+/* Returns the bytes of everything except the student's activations: those already allocated, and
+ * those still to be allocated. */
 static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
 {
     fovea_memory now = FOVEA_MEMORY_INIT;
@@ -402,7 +405,8 @@ static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
            t->plan->info.weights + fv_trainer_follow_bytes(t) + SMALL_THINGS;
 }
 
-/* Whether a plan that keeps `kept` more blocks fits the limit, by a dry plan. */
+/* Sets *fits to whether a plan that keeps `kept` more blocks fits the memory limit, by making a dry
+ * plan. */
 static fovea_status try_kept(fovea_trainer *t, uint32_t kept, uint64_t before, bool *fits)
 {
     const fv_plan_request r = {.schedule = FOVEA_SCHEDULE_AUTO, .dry = true};

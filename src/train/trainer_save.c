@@ -1,4 +1,5 @@
-/* trainer_save.c: writes the trained model: tensors, config.json, how pictures are preprocessed. */
+/* trainer_save.c: writes the trained model: its tensors, config.json, and the files about
+ * preprocessing. */
 #include "train/trainer.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ enum { PART = 1024 }; /* elements converted at a time */
 
 struct file {
     fovea_tensor *tensor;
-    void **own; /* converted tensors, to be freed */
+    void **own; /* converted tensors, which are freed later */
     uint32_t count;
 };
 
@@ -33,7 +34,7 @@ static void release(struct file *f)
     fv_mem_free(f->tensor);
 }
 
-/* n floats as `type`, from element `at` on. */
+/* Converts n floats to `type`, and stores them from element `at` on. */
 static fovea_status narrow(const char *name, void *to, uint64_t at, const float *from, uint64_t n,
                            enum fv_type type)
 {
@@ -48,7 +49,7 @@ static fovea_status narrow(const char *name, void *to, uint64_t at, const float 
     return FOVEA_OK;
 }
 
-/* A floating-point tensor as `type`; without a copy if it has that type. */
+/* Converts a floating-point tensor to `type`. Makes no copy if the tensor has that type. */
 static fovea_status convert(struct file *f, const fv_master *m, const float *trained,
                             enum fv_type type)
 {
@@ -99,7 +100,8 @@ static fovea_status write_tensors(const fovea_trainer *t, const char *path, enum
     static const char *const metadata[1][2] = {{"format", "pt"}};
     struct file f = {0};
     FV_TRY(
-        fv_source_unchanged(t->model->source)); /* tensors that were not trained are read from it */
+        /* tensors that were not trained are read from the source */
+        fv_source_unchanged(t->model->source));
     fovea_status status = collect(&f, t, type, average);
     FV_THEN(status, fovea_tensors_write(path, f.tensor, f.count, metadata, 1));
     release(&f);
@@ -120,7 +122,7 @@ static fovea_status write_json(const char *path, const json_t *json)
     return status;
 }
 
-/* Names of the classes, both ways, as transformers has them. */
+/* Writes the names of the classes in both directions, in transformers' format. */
 static void set_labels(json_t *config, char *const *label)
 {
     json_t *by_id = json_object(), *by_label = json_object();
@@ -146,7 +148,7 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
         json_decref(config);
         return fv_fail(FOVEA_ENOMEM, "%s: no memory to write it", path);
     }
-    if (t->model->new_head) { /* those of another task */
+    if (t->model->new_head) { /* the names are of another task's classes */
         json_object_del(config, "id2label");
         json_object_del(config, "label2id");
         if (t->o.task == FOVEA_TASK_CLASSES && json_object_get(config, "num_classes"))
@@ -161,7 +163,7 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
 
 /* ---- other files of the model ---- */
 
-/* Of the model's files, if it has one; synthetic models have no files. */
+/* Copies one of the model's files if the model has it. Synthetic models have no files. */
 static fovea_status copy_processor(const char *model, const char *name, const char *to)
 {
     char *folder, *path = NULL;
@@ -183,7 +185,7 @@ static fovea_status copy_processor(const char *model, const char *name, const ch
     return status;
 }
 
-/* Writes file `what` of `folder` by one of the three functions above. */
+/* Writes file `what` of `folder` with one of the three functions above. */
 static fovea_status write_part(const fovea_trainer *t, const char *folder, const char *what,
                                enum fv_type type, bool average)
 {

@@ -1,10 +1,9 @@
-/* trainer_state.c: a trainer between two steps, as a file.
+/* trainer_state.c: saves the state of a trainer between two steps to a file, and loads it.
  *
  *     | magic | bytes of JSON | JSON, padded to 8 | weights, moments, averages | checksum |
  *
- * in the machine's byte order, which the magic number shows. The JSON has the step, the caller's
- * note, and by name everything that the result depends on.
- */
+ * Numbers are in the machine's byte order, which the magic number shows. The JSON contains the
+ * step, the caller's note, and, by name, everything that the result depends on. */
 #include "train/trainer.h"
 
 #include <inttypes.h>
@@ -20,11 +19,11 @@
 #define MAGIC UINT64_C(0x3165746174736166)
 #define HEADER_LIMIT (1u << 20)
 #define NOTE_LIMIT 65535
-#define SAMPLE 64 /* values of a frozen tensor that are hashed for it */
+#define SAMPLE 64 /* number of a frozen tensor's values that its hash covers */
 
 /* ---- checksums ---- */
 
-/* `size` is a multiple of 8. */
+/* Continues checksum h with `size` bytes. `size` must be a multiple of 8. */
 static uint64_t checksum(uint64_t h, const void *data, uint64_t size)
 {
     for (uint64_t i = 0; i < size; i += 8) {
@@ -57,8 +56,8 @@ static uint64_t sample(uint64_t h, const fv_tensor *t)
     return h;
 }
 
-/* Hash of all tensors: name, shape, whether trained and decaying; and sampled values of those that
- * are not trained. */
+/* Returns a hash of all tensors: name, shape, and whether they are trained and decay; and of
+ * sampled values of tensors that are not trained. */
 static uint64_t of_model(const fovea_trainer *t)
 {
     uint64_t h = 1;
@@ -94,7 +93,8 @@ static json_t *hex(uint64_t h)
     return json_string(text);
 }
 
-/* The number of steps matters only for schedules that depend on it. */
+/* Returns the facts that the result depends on. The number of steps is included only for schedules
+ * that depend on it. */
 static json_t *fingerprint(const fovea_trainer *t)
 {
     const fovea_trainer_options *o = &t->o;
@@ -126,7 +126,7 @@ static uint32_t blocks(const fovea_trainer *t)
 {
     return t->masters.block[4]
                ? 4
-               : 3; /* weights, two moments, averages: gradients are zero between steps */
+               : 3; /* weights, two moments, averages; gradients are zero between steps */
 }
 
 static float *block(const fovea_trainer *t, uint32_t i)
@@ -163,7 +163,7 @@ static fovea_status write_state(const fovea_trainer *t, const char *path, const 
     return fv_os_replace_end(w.file, w.status);
 }
 
-/* The JSON, padded with blanks to a multiple of 8 bytes. */
+/* Makes the JSON, padded with blanks to a multiple of 8 bytes. */
 static fovea_status header_text(char **out, uint64_t *size, const fovea_trainer *t,
                                 const char *note)
 {
@@ -231,8 +231,7 @@ static fovea_status check_frame(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Fails with a message that has both values as JSON, of which what does not fit is left out:
- * nothing is written in its place. */
+/* Fails with a message that contains both values as JSON. A value that is too long is left out. */
 static fovea_status differ(const struct reader *r, const char *key, const json_t *theirs,
                            const json_t *ours)
 {
@@ -266,15 +265,17 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
     const json_t *floats = json_object_get(json, "floats");
     const uint64_t padded_floats = t->masters.padded_floats * sizeof(float);
     json_t *ours = fingerprint(t), *theirs = json_object_get(json, "made with");
-    if (!json_object_get(theirs, "loss")) /* of a time when there was the squared one only */
+    if (!json_object_get(theirs, "loss")) /* written by a release that had only the squared loss */
         json_object_set_new(theirs, "loss", json_integer(FOVEA_LOSS_SQUARED));
-    if (!json_object_get(theirs, "compute")) /* of a time when products were float32 */
+    /* written by a release that had only float32 products */
+    if (!json_object_get(theirs, "compute"))
         json_object_set_new(theirs, "compute", json_string("f32"));
-    if (!json_object_get(theirs, "head")) /* of a time when there was the linear one only */
+    if (!json_object_get(theirs, "head")) /* written by a release that had only the linear head */
         json_object_set_new(theirs, "head", json_integer(FOVEA_HEAD_LINEAR));
-    if (!json_object_get(theirs, "max_depth")) /* which gives no depth */
+    if (!json_object_get(theirs, "max_depth")) /* written by a release without depth heads */
         json_object_set_new(theirs, "max_depth", json_integer(0));
-    if (!json_object_get(theirs, "form of linear attention")) /* which were all alike */
+    /* written by a release without these parameters */
+    if (!json_object_get(theirs, "form of linear attention"))
         json_object_set_new(theirs, "form of linear attention", json_object());
     const fovea_status status = ours ? compare(r, theirs, ours)
                                      : fv_fail(FOVEA_ENOMEM, "%s: no memory to read it", r->path);

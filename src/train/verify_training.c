@@ -1,5 +1,5 @@
-/* verify_training.c: makes the steps that only training has, with odd sizes: gradients and losses.
- */
+/* verify_training.c: makes the steps that only training has, gradients and losses, with odd
+ * sizes. */
 #include <string.h>
 
 #include "graph/emit.h"
@@ -28,8 +28,9 @@ static fv_step *step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols,
     return s;
 }
 
-/* Gives a step, whose problem is complete, its operands. Each letter of `kinds` is one operand: r,
- * rows; v, a vector of weights; w, a whole tensor with as many rows as the problem has tokens. */
+/* Sets the operands of a step whose problem is complete. Each letter of `kinds` is one operand: r
+ * for rows; v for a vector of weights; w for a whole tensor with as many rows as the problem has
+ * tokens. */
 static void operands(fv_builder *b, fv_step *s, const char *kinds)
 {
     const uint32_t tokens = s->prob.dim[FV_GRAD_TOKENS];
@@ -89,7 +90,7 @@ static void norms(fv_builder *b)
     operands(b, s, "wwr");
 }
 
-/* Adds the gradient of the filters of every depthwise convolution. */
+/* Adds the gradients of the filters of all depthwise convolutions. */
 static void filters(fv_builder *b)
 {
     const uint32_t steps = b->graph->steps;
@@ -111,7 +112,7 @@ static void filters(fv_builder *b)
     }
 }
 
-/* Adds the gradient of every step that adds a float32 position table to a grid. */
+/* Adds the gradients of all steps that add a float32 position table to a grid. */
 static void positions(fv_builder *b)
 {
     const uint32_t steps = b->graph->steps;
@@ -139,7 +140,7 @@ static void rows(fv_builder *b)
     }
 }
 
-/* The gradient of resizing a grid to three times its width and twice its height. */
+/* Adds the gradient of resizing a grid to three times its width and twice its height. */
 static void resizing(fv_builder *b)
 {
     enum { WIDE = 3 * GRID_WIDTH, HIGH = 2 * (TOKENS - PREFIX) / GRID_WIDTH };
@@ -182,7 +183,8 @@ static void losses(fv_builder *b)
     }
 }
 
-/* Depth losses: the sum of distances, the loss that is normalised by that sum, and its gradient. */
+/* Adds the depth losses: the sum of distances, the loss that is normalised by that sum, and its
+ * gradient. */
 static void depths(fv_builder *b)
 {
     for (int i = 0; i < 3; i++) {

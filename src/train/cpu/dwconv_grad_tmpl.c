@@ -1,21 +1,19 @@
-/* dwconv_grad_tmpl.c: DWCONV_GRAD_W in vec.h's vector functions: vectors are filters, and the taps
- * of a filter's row share every load of a gradient.
+/* dwconv_grad_tmpl.c: DWCONV_GRAD_W in vec.h's vector functions. Lanes are filters, and the taps of
+ * a row of a filter share every load of a gradient.
  *
- *   a filter row of size 3:     in     x-1  x  x+1         one sum for each tap; those of a grid
- *                                        \  |  /           row are added to the filter's
- *                               dout        x
- */
+ *   a filter row of size 3:     in     x-1  x  x+1         one accumulator per tap; the
+ * accumulators \  |  /           of a grid row are added to the filter's dout        x */
 #include "ops/contracts/grid.h"
 #include "platform/cpu/vec/vec.h"
 #include "train/cpu/train_cpu_kernels.h"
 #include "train/ref/training.h"
 
-/* One vector of channels, and the sums for the gradient of their filters. */
+/* One vector of channels, and the sums of the gradient of their filters. */
 struct grad {
-    const float *in, *dout; /* of token 0 */
-    float *sum;             /* [tap][FV_W], then the bias's sum */
+    const float *in, *dout; /* at token 0 */
+    float *sum;             /* [tap][FV_W]; then the sum of the bias */
     ptrdiff_t ld_in, ld_dout;
-    int width, height, lines; /* lines: of all grids */
+    int width, height, lines; /* lines: in all grids */
 };
 
 FV_FN void add_to(float *sum, fv_v x)
@@ -23,7 +21,7 @@ FV_FN void add_to(float *sum, fv_v x)
     fv_store(sum, fv_add(fv_load(sum), x));
 }
 
-/* Adds the products of one grid row to taps [j, j + taps) of a filter row. `in` and `dout` point at
+/* Adds the products of one grid row to taps [j, j + taps) of a filter row. `in` and `dout` point to
  * the grid row's token 0. */
 FV_FN void row_of_taps(const struct grad *g, const float *in, const float *dout, float *to, int j,
                        int taps, int reach, int lanes)

@@ -1,7 +1,7 @@
 /* foveated_grad_tmpl.c: FOVEATED_GRAD in vec.h's vector functions.
  *
  * Queries are spread across the lanes, as in softmax_grad_tmpl.c. Each block of queries sees
- * different keys, which are gathered into tiles. All of its scores and keys are kept until the
+ * different keys, which are gathered into tiles. All scores and keys of a block are kept until the
  * block is done:
  *
  *   for each block of queries:          Qt, Gt: queries and dout by columns
@@ -10,9 +10,8 @@
  *     for each tile of its keys:        P = P / l, dS = P (V Gt - delta)
  *                                       dV += P G, dK += dS Q, dQ += dSt K
  *
- * Gradients of cells are summed separately from those of tokens. At the end each cell's gradient is
- * divided equally among its tokens, from the coarsest level down.
- */
+ * Gradients of cells are summed separately from those of tokens. At the end, each cell's gradient
+ * is divided equally among its tokens, from the coarsest level down. */
 #include "train/cpu/softmax_grad_tiles.h"
 
 #include <math.h>
@@ -21,7 +20,7 @@
 #include "ops/foveated.h"
 #include "train/ref/training.h"
 
-/* Sizes of a problem and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
+/* Sizes of a problem, and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
  * to whole register tiles. */
 typedef struct layout {
     size_t d, dv, dp, dvp, cells;
@@ -34,7 +33,7 @@ static layout lay_out(const fv_problem *problem)
     layout l = {.d = problem->dim[FV_ATTN_D],
                 .dv = problem->dim[FV_ATTN_DV],
                 .cells = fv_fovea_first(&f, f.levels + 1)};
-    /* The most keys that a block can see: the number of tokens, in whole tiles. */
+    /* The largest number of keys that a block can see: the number of tokens, in whole tiles. */
     const size_t most = fv_tile_round(problem->dim[FV_ATTN_KEYS], KEYS);
     l.dp = fv_tile_round(l.d, FV_TILE_COLS);
     l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
@@ -54,7 +53,7 @@ static layout lay_out(const fv_problem *problem)
     return l;
 }
 
-/* One head: pointers to the beginning of its rows. */
+/* One head: pointers to the beginnings of its rows. */
 typedef struct head {
     const float *row[FV_FOVEATED_GRAD_OUT];
     float *dq, *dk, *dv, *scratch;
@@ -106,13 +105,13 @@ static void add_cell(tile *t, const head *h, size_t cell)
     t->bias[t->n++] = h->scratch[h->l.bias + cell];
 }
 
-/* The keys that a block has still to visit. */
+/* The keys that a block has not visited yet. */
 typedef struct keys {
     fv_fovea_walk walk;
     fv_fovea_run run;
 } keys;
 
-/* Gathers pointers to the next keys, without packing them; false: there are no more. */
+/* Gathers pointers to the next keys without packing them. Returns false if there are no more. */
 static bool next_tile(tile *t, const head *h, keys *left)
 {
     fv_fovea_run *run = &left->run;
@@ -129,7 +128,8 @@ static bool next_tile(tile *t, const head *h, keys *left)
     return t->n > 0;
 }
 
-/* Packs the rows of a tile, zeros up to whole register tiles; returns how many rows that is. */
+/* Packs the rows of a tile, padded with zero rows to whole register tiles. Returns the number of
+ * rows with padding. */
 static size_t pack(float *out, size_t widthp, const float *const *row, size_t n, size_t width)
 {
     const size_t whole = fv_tile_round(n, FV_TILE_M);
@@ -182,8 +182,8 @@ static void pack_queries(block *b, const head *h)
 
 /* ---- scores ---- */
 
-/* Adds to the scores of n keys log2 of the tokens that each represents, and updates the maximum of
- * each query. */
+/* Adds to the scores of n keys log2 of the number of tokens that each key represents, and updates
+ * the maximum of each query. */
 FV_FN void add_bias(float *s, float *max, const float *bias, size_t n, size_t lanes)
 {
     for (size_t i = 0; i < lanes; i += FV_W) {
@@ -197,7 +197,7 @@ FV_FN void add_bias(float *s, float *max, const float *bias, size_t n, size_t la
     }
 }
 
-/* Turns the scores of n keys into weights, in place; `inverse` becomes 1 / their sum. */
+/* Converts the scores of n keys to weights, in place. Sets `inverse` to 1 / their sum. */
 FV_FN void exponentiate(float *s, const float *max, float *inverse, size_t n, size_t lanes)
 {
     for (size_t i = 0; i < lanes; i += FV_W) {
@@ -212,7 +212,7 @@ FV_FN void exponentiate(float *s, const float *max, float *inverse, size_t n, si
     }
 }
 
-/* Divides the weights of n keys by their sum, and turns dp into ds, in place. */
+/* Divides the weights of n keys by their sum, and converts dp to ds, in place. */
 FV_FN void score_gradients(float *p, float *ds, const float *inverse, const float *delta, size_t n,
                            size_t lanes, float scale)
 {
@@ -227,7 +227,7 @@ FV_FN void score_gradients(float *p, float *ds, const float *inverse, const floa
     }
 }
 
-/* row[i] += sum over k < depth of w[i wm + k wk] x[k]. */
+/* Adds to row[i] the sum over k < depth of w[i wm + k wk] x[k]. */
 FV_FN void add_to_rows(float *const *row, size_t rows, size_t width, const float *w, size_t wm,
                        size_t wk, const float *x, size_t ldx, size_t depth)
 {
@@ -309,8 +309,8 @@ FV_FN void add_row(float *out, const float *x, size_t n)
     }
 }
 
-/* Divides the gradient of a cell, the one that token (y, x) is in, by its number of tokens, and
- * adds the share of its parent cell. The result is what each token gets. */
+/* Divides the gradient of the cell that contains token (y, x) by its number of tokens, and adds the
+ * share of its parent cell. The result is the gradient that each token gets. */
 static void share_cell(const head *h, uint32_t level, uint32_t y, uint32_t x)
 {
     const fv_fovea *f = &h->fovea;

@@ -1,5 +1,5 @@
-/* gemm_grad.c: blocking and packing of GEMM_GRAD_W, the same for every microkernel: products by
- * GEMM's tiles, summed over tokens.
+/* gemm_grad.c: blocking and packing of GEMM_GRAD_W, the same for every microkernel. Products use
+ * GEMM's tiles and are summed over tokens.
  *
  *   for blocks of at most BLOCK tokens        columns of both operands become panels
  *     rows of the call packed                 a block of DOUT, transposed, stays in L2
@@ -8,8 +8,8 @@
  *         for panels of mr rows
  *           tile, added to OUT
  *
- * Rows of bfloat16 are packed unchanged for a microkernel that multiplies bfloat16, else widened.
- */
+ * bfloat16 rows are packed unchanged for a microkernel that multiplies bfloat16. For others, they
+ * are converted to float32. */
 #include "train/cpu/gemm_grad.h"
 
 #include <string.h>
@@ -20,17 +20,19 @@
 #include "train/ref/training.h"
 
 enum {
-    BLOCK = 256, /* tokens in one sum; limits its rounding error, and keeps a block of DOUT in L2 */
-    GROUP = 256  /* columns that are packed at a time; a multiple of nr */
+    /* tokens in one sum; limits the sum's rounding error, and keeps a block of DOUT in L2 */
+    BLOCK = 256,
+    GROUP = 256 /* columns that are packed at a time; a multiple of nr */
 };
 
-/* Tokens in a block. Blocks are of nearly equal size, within a group of 4 tokens. */
+/* Returns the number of tokens in each block except the last: a multiple of 4 such that all blocks
+ * have nearly the same size. */
 static uint32_t block_of(uint32_t tokens)
 {
     return fv_round_up(fv_ceil_div(tokens, fv_ceil_div(tokens, BLOCK)), 4);
 }
 
-/* Rows in each panel except the last. */
+/* Returns the number of rows in each panel except the last. */
 static uint32_t panel_of(const fv_gemm_microkernel *mk, uint32_t rows)
 {
     return fv_ceil_div(rows, fv_ceil_div(rows, mk->mr));
@@ -38,7 +40,8 @@ static uint32_t panel_of(const fv_gemm_microkernel *mk, uint32_t rows)
 
 /* ---- packing ---- */
 
-/* The type of the rows and the type to pack them as: F32 to F32, BF16 to F32, or BF16 to BF16. */
+/* The type of the rows, and the type that they are packed as: F32 as F32, BF16 as F32, or BF16 as
+ * BF16. */
 #define TYPES enum fv_type from, enum fv_type to
 
 static inline void put(void *dst, size_t at, const void *row, size_t i, TYPES)
@@ -63,8 +66,8 @@ static inline void pack_four(void *dst, const void *const row[4], uint32_t first
     }
 }
 
-/* Packs `tokens` rows of DOUT, transposed, as panels of m rows: groups of 4 tokens, the last one
- * filled up with zeros. */
+/* Packs `tokens` rows of DOUT, transposed, as panels of m rows: groups of 4 tokens, the last padded
+ * with zeros. */
 static inline void pack_dout_of(void *dst, const void *src, size_t ld, uint32_t tokens,
                                 uint32_t rows, uint32_t m, const float *zeros, TYPES)
 {
@@ -80,7 +83,7 @@ static inline void pack_dout_of(void *dst, const void *src, size_t ld, uint32_t 
     }
 }
 
-/* Packs n columns of one token or, interleaved, of 2 or 4 tokens. */
+/* Packs n columns of one token, or interleaved of 2 or 4 tokens. */
 static inline void lay_tokens(void *restrict dst, const void *const row[4], uint32_t n,
                               const uint32_t interleave, TYPES)
 {
@@ -155,12 +158,12 @@ static void store_tile(float *out, size_t ld, const float *acc, uint32_t nr, uin
 /* The parts of a call's scratch, in their order in memory. */
 typedef struct scratch {
     void *in;     /* packed panels of a group of columns of IN */
-    float *acc;   /* a tile */
-    float *zeros; /* as long as a row of DOUT, or of a group of columns */
+    float *acc;   /* accumulators of a tile */
+    float *zeros; /* as many zeros as a row of DOUT, or of a group of columns, has elements */
     void *dout;   /* packed panels of the call's rows of DOUT */
 } scratch;
 
-/* Elements in the panels of a group of columns, over a block of tokens. */
+/* Returns the number of elements in the panels of a group of columns, over a block of tokens. */
 static size_t group_size(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
     return (size_t)fv_round_up(fv_min_u32(p->dim[FV_GEMM_N], GROUP), mk->nr) *
@@ -189,8 +192,8 @@ static scratch scratch_of(const fv_gemm_microkernel *mk, const fv_args *a, const
     return s;
 }
 
-/* Multiplies columns [left, right) of IN by the packed rows of DOUT, over a block of tokens, and
- * stores or adds the tiles to OUT. */
+/* Multiplies columns [left, right) of IN by the packed rows of DOUT, over a block of tokens. Stores
+ * the tiles in OUT, or adds them to OUT. */
 static void run_group(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c,
                       const scratch *s, uint32_t left, uint32_t right, uint32_t depth, bool add)
 {

@@ -1,9 +1,9 @@
-/* gemm_grad_kernels.c: the kernels of GEMM_GRAD_W: one for each microkernel of GEMM that they
- * multiply by. */
+/* gemm_grad_kernels.c: the kernels of GEMM_GRAD_W, one for each GEMM microkernel that they use. */
 #include "train/cpu/gemm_grad.h"
 #include "train/cpu/train_cpu_kernels.h"
 
-/* The kernel `name` with the hooks `hooks`, by the microkernel `mk`, for problems that FITS. */
+/* Defines the kernel `name` with the hooks `hooks`. It uses the microkernel `mk` and supports
+ * problems for which FITS is true. */
 #define GRAD_KERNEL(name, hooks, mk, FITS)                                                         \
     extern const fv_gemm_microkernel mk;                                                           \
     static bool applies_##name(const fv_problem *p)                                                \

@@ -2,8 +2,9 @@
  * LATTN_PARAM_GRAD in vec.h's vector functions, with the derivatives of one mechanism.
  *
  * As in lattn_tmpl.c, features are computed for a block of rows that stays in cache, and products
- * use the register tile. The products are: scaled rows of dout by the transposed state, features by
- * dout, and values by the state's gradient. A last pass applies the derivatives of the features. */
+ * use the register tile. The products are: scaled rows of dout times the transposed state, features
+ * times dout, and values times the state's gradient. A last pass applies the derivatives of the
+ * features. */
 #define FV_DERIVE
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/tile.h"
@@ -23,12 +24,12 @@
 
 enum { BLOCK = 128 }; /* rows whose features, values and gradients stay in L2 */
 
-/* Sizes: dp is d, and streamp the value channels of a stream, both rounded up. The values of stream
- * s are packed from column s * streamp on. The other fields are offsets of the parts of a call's
- * scratch. */
+/* dp is d, and streamp the number of value channels of a stream, both rounded up to whole register
+ * tiles. The values of stream s are packed from column s * streamp on. The other fields are offsets
+ * of the parts of a call's scratch. */
 typedef struct layout {
     size_t heads, d, dv, dp, width, stream, streamp, dvp;
-    size_t df_heads; /* heads whose feature gradients are kept at the same time */
+    size_t df_heads; /* number of heads whose feature gradients are kept at the same time */
     fv_lattn_state state;
     size_t param, stat, turn, features, turned, values, df, matrix, transposed, m, w, row, shift;
     size_t floats;
@@ -64,8 +65,8 @@ static layout lay_out(const fv_problem *p, size_t rows)
 /* The rows of one head in a block of a call. */
 typedef struct piece {
     source x;
-    rotation turn;     /* cos NULL: none */
-    const float *gate; /* NULL: there are none */
+    rotation turn;     /* cos is NULL without a rotation */
+    const float *gate; /* NULL without gates */
     size_t ldg, count;
 } piece;
 
@@ -76,8 +77,8 @@ static rotation rotation_after(rotation t, size_t rows)
     return t;
 }
 
-/* Computes the statistics of a block. s.x points at the head's rows or, for statistics over all
- * heads, at the first head's. */
+/* Computes the statistics of a block. s.x points to the head's rows or, for statistics over all
+ * heads, to the first head's rows. */
 static void block_statistics(float *stat, const layout *l, source s, int query, size_t rows)
 {
     s.stat = stat;
@@ -86,8 +87,8 @@ static void block_statistics(float *stat, const layout *l, source s, int query, 
         row_statistics(stat, &s, query, rows, FV_STAT_WIDE ? l->heads : 1, l->d);
 }
 
-/* Computes the features of a block, without gates. If there is a rotation, `turned` gets the
- * rotated features. */
+/* Computes the features of a block without gates. If there is a rotation, stores the rotated
+ * features in `turned`. */
 static void map_rows(float *scratch, const layout *l, const piece *s, int query)
 {
     float *f = scratch + l->features, *turned = scratch + l->turned;
@@ -107,7 +108,7 @@ static void map_rows(float *scratch, const layout *l, const piece *s, int query)
         if (s->turn.cos)
             angles_next(&angle, &s->turn);
     }
-    /* Products read rows in whole register tiles, so the rows that fill up the last are set to
+    /* Products read rows in whole register tiles, so the rows that pad the last tile are set to
      * zero. */
     const size_t rest = fv_tile_round(s->count, FV_TILE_M) - s->count;
     memset(f, 0, rest * l->width * sizeof *f);
@@ -115,7 +116,8 @@ static void map_rows(float *scratch, const layout *l, const piece *s, int query)
         memset(turned, 0, rest * l->width * sizeof *turned);
 }
 
-/* df[r] = values[r] times the transposed matrix, for a block of rows in whole register tiles. */
+/* Computes df[r] = values[r] times the transposed matrix, for a block of rows in whole register
+ * tiles. */
 static void multiply_rows(float *df, const float *values, const float *transposed, const layout *l,
                           size_t rows)
 {
@@ -129,14 +131,13 @@ static void multiply_rows(float *df, const float *values, const float *transpose
     }
 }
 
-/* For each row of a block: the factors of dout, and the gradients of z and w; also the factor of
- * vmean. */
+/* For each row of a block: the factors of dout and of vmean, and the gradients of z and w. */
 typedef struct weights {
     float scale[FV_STREAMS][BLOCK], dz[FV_STREAMS][BLOCK], dw[BLOCK], mean[BLOCK];
 } weights;
 
-/* df becomes R^T (df + dw w) + the sum over the streams of dz m, where R is the rotation. For keys,
- * without weights, dw and dz of the first stream are 1. */
+/* Replaces df by R^T (df + dw w) + the sum over the streams of dz m, where R is the rotation. For
+ * keys, which have no weights, dw is 1 and dz is 1 in the first stream. */
 FV_FN void turn_back(float *df, const float *scratch, const layout *l, const piece *s,
                      const weights *t)
 {
@@ -177,7 +178,7 @@ FV_FN void gradients_at(fv_v g[FV_BLOCKS], const float *df, const layout *l, siz
         g[b] = fv_load(df + r * l->width + b * l->dp + i);
 }
 
-/* Adds one head's terms to the sums of a block, which begin as 0. */
+/* Adds one head's terms to the sums of a block, which start at 0. */
 FV_FN void add_sums(float sum[2][BLOCK], const float *df, const layout *l, const source *s,
                     int query, size_t rows)
 {
@@ -215,14 +216,14 @@ FV_FN void write_gradients(float *out, size_t ld, const float *df, float sum[2][
     }
 }
 
-/* The mechanism's constant, which query and key steps have in different fields. */
+/* Returns the mechanism's constant, which query and key steps have in different fields. */
 static float constant_of(const fv_args *a)
 {
     const uint32_t op = a->prob.op;
     return a->f[op == FV_OP_LATTN_APPLY_GRAD || op == FV_OP_LATTN_STATE_GRAD ? 2 : 1];
 }
 
-/* Rows [at, at + count) of a head of a call. x, gate: indices of the operands. */
+/* Returns rows [at, at + count) of a head of a call. x and gate are indices of the operands. */
 static piece rows_at(const fv_args *a, const fv_call *c, const layout *l, const rotation *turn,
                      int x, int gate, const float *shift, size_t head, size_t at)
 {
@@ -261,7 +262,7 @@ static void wide_statistics(const fv_args *a, const fv_call *c, const layout *l,
         block_statistics(scratch + l->stat, l, s, query, left < BLOCK ? left : BLOCK);
 }
 
-/* y = factor x for n values, then zeros up to np. */
+/* Sets y = factor x for n values, then zeros up to np. */
 static void scale_to(float *y, const float *x, size_t n, size_t np, float factor)
 {
     for (size_t i = 0; i < np; i += FV_W)
@@ -279,7 +280,7 @@ static void pack_vectors(float *scratch, const layout *l, const float *state, fl
 }
 
 /* Packs S of a state or of its gradient, times `scale` and transposed: its rows are the packed
- * value channels. With `crossed` the second stream has the feature blocks swapped, as queries see
+ * value channels. With `crossed`, the second stream has the feature blocks swapped, as queries read
  * them. */
 static void pack_transposed(float *out, const layout *l, const float *state, float scale,
                             bool crossed)
@@ -316,7 +317,7 @@ FV_FN void dot_streams(float sum[FV_STREAMS], const layout *l, const float *x, c
 /* ---- queries ---- */
 
 /* Computes the factors and gradients of a block of queries of one head from z, w, the results and
- * dout. The scratch must hold the vectors of the state. */
+ * dout. The scratch must contain the vectors of the state. */
 static void query_scales(weights *t, const fv_args *a, const layout *l, const piece *s,
                          const float *scratch, const float *state, const float *out,
                          const float *dout)
@@ -389,10 +390,11 @@ static void query_scales(weights *t, const fv_args *a, const layout *l, const pi
         fv_store_n(t->mean + r, mean, n);
         fv_store_n(t->dw + r, dw, n);
     }
-    (void)w, (void)centre; /* of FV_WANT_CENTRED alone */
+    (void)w, (void)centre; /* used only with FV_WANT_CENTRED */
 }
 
-/* Packs dout of a block, each row and stream times its factor, in whole register tiles of rows. */
+/* Packs dout of a block in whole register tiles of rows. Each row and stream is multiplied by its
+ * factor. */
 static void pack_dout(float *out, const weights *t, const layout *l, const float *dout, size_t ld,
                       size_t rows)
 {
@@ -424,7 +426,7 @@ static const float *state_of(const fv_call *c, const layout *l, int operand, siz
     return (const float *)c->p[operand] + head * l->state.floats;
 }
 
-/* The shift of a head times -1, which is the sign that queries use. */
+/* Returns the shift of a head times -1, because queries use the opposite sign. */
 static const float *negative_shift(const fv_call *c, const layout *l, const float *state)
 {
     float *shift = (float *)c->scratch + l->shift;
@@ -494,8 +496,8 @@ FV_FN void put(float *y, fv_v x, int n, bool add)
     fv_store_n(y, add ? fv_add(fv_load_n(y, n), x) : x, n);
 }
 
-/* Adds a block's part of the gradient of S: rotated features, transposed, times packed dout. Stream
- * s of feature block b goes to block b ^ s. */
+/* Adds a block's part of the gradient of S: the transposed rotated features times packed dout.
+ * Stream s of feature block b is added to block b ^ s. */
 static void multiply_state(float *part, const float *turned, const float *values, const layout *l,
                            size_t rows, float scale, bool add)
 {
@@ -526,7 +528,7 @@ static void multiply_state(float *part, const float *turned, const float *values
     }
 }
 
-/* y = scale times the sum over rows of by[r] x[r], for n values of each row. */
+/* Computes y = scale times the sum over rows of by[r] x[r], for n values of each row. */
 static void sum_rows(float *y, const float *x, size_t ld, const float *by, size_t rows, size_t n,
                      float scale, bool add)
 {
@@ -539,7 +541,7 @@ static void sum_rows(float *y, const float *x, size_t ld, const float *by, size_
     }
 }
 
-/* Sums each block separately and adds it to the partial. */
+/* Sums each block separately, and adds the sum to the partial state. */
 static void state_head(float *part, const fv_args *a, const fv_call *c, const layout *l,
                        const rotation *turn, size_t h)
 {
@@ -587,8 +589,8 @@ void KERNEL(fv_k_lattn_state_grad_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- keys ---- */
 
-/* Packs the gradients of S (also transposed), m and w of one head, all times f[0], and the vector
- * dvmean - w dS, which is added to the gradient of every row of values. */
+/* Packs the gradients of S (also transposed), m and w of one head, all times f[0]. Also packs the
+ * vector dvmean - w dS, which is added to the gradient of every row of values. */
 static void pack_keys(const fv_args *a, const fv_call *c, const layout *l, size_t h, bool values)
 {
     float *scratch = c->scratch, *row = scratch + l->row;
@@ -616,7 +618,7 @@ static void pack_keys(const fv_args *a, const fv_call *c, const layout *l, size_
     }
 }
 
-/* Packs values, minus their mean if the mechanism has one, in whole register tiles of rows. */
+/* Packs values, minus their mean if the mechanism uses it, in whole register tiles of rows. */
 static void pack_values(float *out, const layout *l, const float *v, size_t ld, const float *state,
                         size_t rows)
 {
@@ -631,7 +633,7 @@ static void pack_values(float *out, const layout *l, const float *v, size_t ld, 
     memset(out, 0, (fv_tile_round(rows, FV_TILE_M) - rows) * l->dvp * sizeof *out);
 }
 
-/* dv = g turned dS + row */
+/* Computes dv = g turned dS + row. */
 static void write_values(float *out, size_t ld, const float *scratch, const layout *l,
                          const piece *s)
 {

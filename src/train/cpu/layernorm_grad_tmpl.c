@@ -6,7 +6,7 @@
 #include "train/ref/training.h"
 
 enum {
-    BLOCK = 256, /* tokens of one sum */
+    BLOCK = 256, /* tokens in one sum */
     RUN = 16     /* tokens whose statistics are kept at a time */
 };
 
@@ -20,8 +20,8 @@ FV_FN fv_v centred(const float *x, size_t i, size_t n, float mean)
     return fv_first_n(fv_sub(fv_load_n(x + i, lanes), fv_set(mean)), lanes);
 }
 
-/* Computes mean and variance in two passes: the variance is that of the differences to the mean.
- * Two sums at a time hide the latency of additions. */
+/* Computes mean and variance in two passes: the variance is the mean square of the differences from
+ * the mean. Two sums at a time hide the latency of additions. */
 FV_FN stats stats_of(const float *x, size_t n, float eps)
 {
     fv_v sum[2] = {fv_set(0.f), fv_set(0.f)}, square[2] = {fv_set(0.f), fv_set(0.f)};

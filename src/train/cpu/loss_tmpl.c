@@ -1,11 +1,11 @@
-/* loss_tmpl.c: MSE_LOSS, MSE_GRAD, CROSS_ENTROPY_LOSS and CROSS_ENTROPY_GRAD over the vector
- * vocabulary. */
+/* loss_tmpl.c: MSE_LOSS, MSE_GRAD, CROSS_ENTROPY_LOSS and CROSS_ENTROPY_GRAD in vec.h's vector
+ * functions. */
 #include "platform/cpu/vec/log_sum.h"
 #include "train/cpu/train_cpu_kernels.h"
 #include "train/ref/training.h"
 
-/* What the squared distance from y is divided by if the loss is relative: the square of y, and a
- * small constant. */
+/* Returns the divisor of the squared distance from y if the loss is relative: the square of y, plus
+ * a small constant. */
 static float square_of(const float *y, size_t n)
 {
     fv_v sum[2] = {fv_set(0.f), fv_set(0.f)};
@@ -43,7 +43,7 @@ void FV_NAME(fv_k_mse_grad_f32)(const fv_args *a, const fv_call *c)
         const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
         const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
         float *out = (float *)c->p[FV_MSE_OUT] + r * a->ld[FV_MSE_OUT];
-        /* Computed before out is written, since out may be y. */
+        /* Computed before out is written, because out may be y. */
         const float square = relative ? square_of(y, n) : 1.f;
         for (size_t i = 0; i < n; i += FV_W) {
             const int lanes = fv_lanes(n - i);
@@ -57,7 +57,8 @@ void FV_NAME(fv_k_mse_grad_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* Whether the row contributes to the loss: its weight is not 0 and its class is in range. */
+/* Returns whether the row contributes to the loss: its weight is not 0 and its class is in
+ * range. */
 static bool counts(const float *label, size_t classes)
 {
     return label[1] != 0.f && label[0] >= 0.f && label[0] < (float)classes;

@@ -1,29 +1,31 @@
-/* segment_tmpl.c: SEGMENT_LOSS and SEGMENT_GRAD in vec.h's vector functions, line by line of the
- * mask. A line's logits are interpolated between two rows of the grid. A vector holds pixels of the
- * line that are between the same two tokens; there is one vector for each class. */
+/* segment_tmpl.c: SEGMENT_LOSS and SEGMENT_GRAD in vec.h's vector functions, for one line of the
+ * mask at a time. A line's logits are interpolated between two rows of the grid. A vector contains
+ * pixels of the line that are between the same two tokens; there is one vector per class. */
 #include "platform/cpu/vec/math.h"
 #include "train/cpu/train_cpu_kernels.h"
 #include "train/ref/segment_lines.h"
 
-/* A call's sizes, and its arrays, which are in the scratch. */
+/* A call's sizes, and its arrays in the scratch. */
 typedef struct lines {
     const fv_args *a;
     const fv_call *c;
-    uint32_t across, down, width, height; /* tokens, pixels */
-    size_t classes, whole;                /* whole: a multiple of FV_W */
+    uint32_t across, down, width, height; /* tokens per row and column; pixels per row and column */
+    size_t classes, whole;                /* whole: classes rounded up to a multiple of FV_W */
     /* For each pixel of a line: the token before it, and its relative distance to the next
      * token. */
     uint32_t *first;
     float *part;
-    float *logits; /* of the current line, for every token in a row of the grid */
+    float *logits; /* logits of the current line, for every token in a row of the grid */
     float *slopes; /* SEGMENT_GRAD: gradients of `logits` */
-    float *terms;  /* `whole` vectors, one for each class */
-    float *before; /* SEGMENT_GRAD: likewise, gradients for the token before and the token after */
+    float *terms;  /* `whole` vectors, one per class */
+    /* SEGMENT_GRAD: `whole` vectors of gradients for the token before, and as many for the token
+     * after */
+    float *before;
     float *after;
     float *losses; /* SEGMENT_LOSS: losses of a line's pixels */
 } lines;
 
-/* Sets the pointers to the arrays, from `base` on; returns how many floats they take. */
+/* Sets the pointers to the arrays, from `base` on, and returns their number of floats. */
 static size_t lay_out(lines *l, const fv_problem *p, float *base)
 {
     l->across = p->dim[FV_SEGMENT_GRID];
@@ -67,7 +69,7 @@ static lines lines_of(const fv_args *a, const fv_call *c)
     return l;
 }
 
-/* out = x + part (y - x) */
+/* Computes out = x + part (y - x). */
 FV_FN void blend(float *out, const float *x, const float *y, float part, size_t n)
 {
     for (size_t i = 0; i < n; i += FV_W) {
@@ -93,13 +95,15 @@ static void blend_line(const lines *l, fv_segment_place between)
               between.part, l->classes);
 }
 
-/* The mask's classes of a line's pixels. Pixels whose class is `classes` or more are ignored. */
+/* Returns the mask's classes of a line's pixels. Pixels whose class is `classes` or more are
+ * ignored. */
 static const uint8_t *classes_of(const lines *l, uint32_t y)
 {
     return (const uint8_t *)l->c->p[FV_SEGMENT_MASK] + (size_t)y * l->a->ld[FV_SEGMENT_MASK];
 }
 
-/* How many pixels from x on share a vector: those between the same two tokens, at most FV_W. */
+/* Returns how many pixels from x on share a vector: those between the same two tokens, at most
+ * FV_W. */
 static int pixels_from(const lines *l, uint32_t x)
 {
     int n = 1;
@@ -113,7 +117,8 @@ static uint32_t next_token(const lines *l, uint32_t u)
     return u + 1 < l->across ? u + 1 : u;
 }
 
-/* Interpolates the logits of n pixels from x on into `terms`; returns each pixel's largest. */
+/* Interpolates the logits of n pixels from x on into `terms`, and returns each pixel's largest
+ * logit. */
 FV_FN fv_v blend_pixels(const lines *l, uint32_t x, int n)
 {
     const float *from = l->logits + l->first[x] * l->classes;
@@ -128,7 +133,8 @@ FV_FN fv_v blend_pixels(const lines *l, uint32_t x, int n)
     return max;
 }
 
-/* Sums exp(term - max) over the classes; if `keep`, the exponentials replace the terms. */
+/* Returns the sum of exp(term - max) over the classes. With `keep`, the exponentials replace the
+ * terms. */
 FV_FN fv_v sum_exponentials(const lines *l, fv_v max, bool keep)
 {
     fv_v sum = fv_set(0.f);
@@ -210,7 +216,7 @@ FV_FN void pixel_grad(const lines *l, const uint8_t *class, uint32_t x, int n, f
     }
 }
 
-/* Adds up each class's vector to the gradient of token u, and clears the vectors. */
+/* Adds the sum of each class's vector to the gradient of token u, and clears the vectors. */
 static void reduce_terms(const lines *l, uint32_t u, float *vectors)
 {
     float *to = l->slopes + u * l->classes;
@@ -241,7 +247,7 @@ static void line_grad(const lines *l, uint32_t y, float weight)
     }
 }
 
-/* out += factor x */
+/* Adds factor x to out. */
 FV_FN void add(float *out, const float *x, float factor, size_t n)
 {
     for (size_t i = 0; i < n; i += FV_W) {
@@ -251,7 +257,7 @@ FV_FN void add(float *out, const float *x, float factor, size_t n)
     }
 }
 
-/* Adds `part` times a line's gradient to grid row v, if that is one of the call's rows. */
+/* Adds `part` times a line's gradient to grid row v, if the call includes that row. */
 static void add_line(const lines *l, uint32_t v, float part)
 {
     const uint32_t first = l->c->row0 / l->across;

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { KEYS = 64, QUERIES = 64 }; /* of a tile and of a block: whole register tiles */
+enum { KEYS = 64, QUERIES = 64 }; /* keys of a tile and queries of a block: whole register tiles */
 
-/* Transposes and packs rows: row r becomes lane r % FV_TILE_COLS of group r / FV_TILE_COLS, and a
- * group is [n][FV_TILE_COLS]. */
+/* Transposes and packs rows: row r becomes lane r % FV_TILE_COLS of group r / FV_TILE_COLS. A group
+ * is [n][FV_TILE_COLS]. */
 FV_FN void pack_lanes(float *out, const float *x, size_t ld, size_t rows, size_t n, float scale)
 {
     for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
@@ -25,7 +25,8 @@ FV_FN void pack_lanes(float *out, const float *x, size_t ld, size_t rows, size_t
     }
 }
 
-/* out[j][i] = a_j.b_i, for n rows of a and `queries` lanes of b, both in whole register tiles. */
+/* Computes out[j][i] = a_j.b_i for n rows of a and `queries` lanes of b, both in whole register
+ * tiles. */
 FV_FN void scores(float *out, const float *a, size_t lda, const float *lanes, size_t depth,
                   size_t n, size_t queries)
 {

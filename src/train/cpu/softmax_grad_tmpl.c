@@ -1,21 +1,20 @@
 /* softmax_grad_tmpl.c: SOFTMAX_GRAD in vec.h's vector functions.
  *
  * As in softmax_tmpl.c, queries are spread across the lanes, so that nothing is summed across lanes
- * and no product needs a transposed key. Queries and dout are packed transposed once per head:
+ * and no product needs a transposed key. Queries and dout are transposed and packed once per head:
  *
  *   Qt, Gt: queries and dout by columns;  m, l: maximum and sum of each query, from a first pass
  *   for each tile of keys:                        K, V packed; dK = dV = 0
  *     for each block of queries:                  P = 2^(K Qt - m) / l, dS = P (V Gt - delta)
- *                                                 dV += P G, dK += dS Q, dQ += dSt K
- */
+ *                                                 dV += P G, dK += dS Q, dQ += dSt K */
 #include "train/cpu/softmax_grad_tiles.h"
 #include "train/ref/training.h"
 
-/* Sizes of a problem and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
+/* Sizes of a problem, and offsets of the parts of its scratch. dp and dvp are d and dv, rounded up
  * to whole register tiles. */
 typedef struct layout {
     size_t d, dv, dp, dvp;
-    size_t rows; /* rounded up to whole blocks */
+    size_t rows; /* number of rows, rounded up to whole blocks */
     size_t qt, gt, q, g, max, inverse, delta, keys, values, dk, dv_at, p, ds, floats;
 } layout;
 
@@ -72,7 +71,7 @@ FV_FN void update_statistics(float *max, float *sum, const float *s, size_t n)
     }
 }
 
-/* Turns scores into p, and dp into ds, in place. Both are 0 for keys from n on. */
+/* Converts scores to p, and dp to ds, in place. Both are 0 for keys from n on. */
 FV_FN void score_gradients(float *p, float *ds, const float *max, const float *inverse,
                            const float *delta, size_t n, size_t whole, float scale)
 {
@@ -92,7 +91,7 @@ FV_FN void score_gradients(float *p, float *ds, const float *max, const float *i
     }
 }
 
-/* sum[j] += the sum over the block's queries of w[j][i] x[i]. */
+/* Adds to sum[j] the sum over the block's queries of w[j][i] x[i]. */
 FV_FN void add_to_keys(float *sum, size_t widthp, const float *w, const float *x, size_t n)
 {
     for (size_t c = 0; c < widthp; c += FV_TILE_COLS) {
@@ -111,7 +110,7 @@ FV_FN void add_to_keys(float *sum, size_t widthp, const float *w, const float *x
     }
 }
 
-/* dq[i] += the sum over the tile's n keys of w[j][i] k[j]; with `first`, dq is overwritten. */
+/* Adds to dq[i] the sum over the tile's n keys of w[j][i] k[j]. With `first`, overwrites dq. */
 FV_FN void add_to_queries(const layout *l, const head *h, const float *w, const float *k, size_t r0,
                           size_t n, bool first)
 {
@@ -148,8 +147,8 @@ static void write_rows(float *out, size_t ld, const float *x, size_t widthp, siz
     }
 }
 
-/* Packs the tile of keys from key j on; returns its number of keys, rounded up to whole register
- * tiles. */
+/* Packs the tile of keys from key j on, and returns its number of keys, rounded up to whole
+ * register tiles. */
 static size_t pack_keys(float *scratch, const layout *l, const head *h, size_t j, size_t n,
                         bool values)
 {
@@ -162,7 +161,7 @@ static size_t pack_keys(float *scratch, const layout *l, const head *h, size_t j
     return whole;
 }
 
-/* Packs the queries, and computes their maxima and sums, and dout.out. */
+/* Packs the queries, and computes their maxima, their sums, and dout.out. */
 static void prepare(float *scratch, const layout *l, const head *h)
 {
     float *max = scratch + l->max, *sum = scratch + l->inverse;

@@ -4,12 +4,12 @@
 #include "train/ref/training.h"
 
 enum {
-    BLOCK = 256, /* tokens of one sum */
-    /* Vectors of columns that are summed at a time: at least a cache line of each row. */
+    BLOCK = 256, /* tokens in one sum */
+    /* Number of vectors of columns that are summed at a time: at least a cache line of each row. */
     WIDE = 4
 };
 
-/* Sums `vecs` vectors of columns, of which the last has `lanes` lanes. */
+/* Sums `vecs` vectors of columns. The last vector has `lanes` lanes. */
 FV_FN void sum_columns(const fv_args *a, const fv_call *c, size_t col, int vecs, int lanes,
                        bool pair)
 {

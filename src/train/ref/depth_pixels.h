@@ -1,6 +1,5 @@
-/* depth_pixels.h: what DEPTH_LOSS and DEPTH_GRAD have in common: a pixel of the true depths, and
- * how far what was found is from it.
- */
+/* depth_pixels.h: a pixel of the true depths, and the distance of the found depth from it, for
+ * DEPTH_LOSS and DEPTH_GRAD. */
 #ifndef FOVEA_SRC_OPS_DEPTH_PIXELS_H
 #define FOVEA_SRC_OPS_DEPTH_PIXELS_H
 
@@ -9,9 +8,9 @@
 #include "train/ref/segment_lines.h"
 #include "train/ref/train_ref_kernels.h"
 
-#define FV_DEPTH_LEAST 1e-6 /* what is found below counts as this */
+#define FV_DEPTH_LEAST 1e-6 /* smallest found depth; smaller values become this one */
 
-/* Of both DEPTH ops. */
+/* Sizes and operands of both DEPTH operations. */
 #define FV_DEPTH_SIZES                                                                             \
     {"tokens", FV_DIM_TOKENS}, [FV_SEGMENT_GRID] = {"grid"}, [FV_SEGMENT_WIDTH] = {"width"},       \
                                [FV_SEGMENT_HEIGHT] = {"height"}
@@ -25,7 +24,7 @@ static inline double fv_depth_flops(const fv_problem *p)
     return 30. * p->dim[FV_SEGMENT_WIDTH] * p->dim[FV_SEGMENT_HEIGHT];
 }
 
-/* Pixels that a token may see. */
+/* Returns the number of pixels to which a token contributes. */
 static inline double fv_depth_terms(const fv_problem *p)
 {
     return 4. * p->dim[FV_SEGMENT_WIDTH] * p->dim[FV_SEGMENT_HEIGHT] / p->dim[FV_DIM_ROWS];
@@ -34,9 +33,9 @@ static inline double fv_depth_terms(const fv_problem *p)
 typedef struct fv_depth_pixel {
     fv_segment_pixel around;
     bool known;
-    double found;    /* FV_DEPTH_LEAST at least */
-    bool least;      /* it is that: nothing moves it */
-    double distance; /* d of the contract */
+    double found;    /* at least FV_DEPTH_LEAST */
+    bool least;      /* `found` was raised to FV_DEPTH_LEAST, so that its gradient is zero */
+    double distance; /* d in the contract */
 } fv_depth_pixel;
 
 static inline fv_depth_pixel fv_depth_pixel_at(const fv_args *a, const fv_call *c, uint32_t y,

@@ -1,10 +1,10 @@
 /* ref_act_grad.c: ACT_GRAD: the gradient of an activation's input.
  *
  *   dim    rows, C
- *   IN     ROW: what went into it; C wide, with SWIGLU 2C
- *   DOUT   ROW, C wide: gradient of what came out
+ *   IN     ROW: the input; C wide, with SWIGLU 2C
+ *   DOUT   ROW, C wide: gradient of the output
  *   OUT    ROW, as wide as IN: gradient of IN; may be IN; without SWIGLU also DOUT
- *   epi    as ACT
+ *   epi    as in ACT
  *
  *   out[c] = dout[c] act'(in[c])
  *   SWIGLU: out[c] = dout[c] in[C + c] silu'(in[c]),  out[C + c] = dout[c] silu(in[c])

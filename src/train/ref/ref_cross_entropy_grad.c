@@ -6,7 +6,7 @@
  *
  *   out[c] = weight (exp(x[c]) / sum_c exp(x[c]) - (c == class))
  *
- * zeros for a row that gives no loss.
+ * Rows without a loss get zeros.
  */
 #include "train/ref/ref_loss.h"
 #include "train/ref/train_ref_kernels.h"

@@ -1,4 +1,5 @@
-/* ref_cross_entropy_loss.c: CROSS_ENTROPY_LOSS: of rows of logits, each with its class.
+/* ref_cross_entropy_loss.c: CROSS_ENTROPY_LOSS: the cross-entropy of rows of logits, each with its
+ * class.
  *
  *   dim     rows, classes
  *   LOGITS  ROW, `classes` wide     LABELS  ROW, 2 wide: number of the class, weight
@@ -6,8 +7,7 @@
  *
  *   out = weight (log sum_c exp(x[c]) - x[class])
  *
- * A row whose weight is 0 or whose class is none of [0, classes) gives 0.
- */
+ * The loss is 0 for a row whose weight is 0 or whose class is not in [0, classes). */
 #include "train/ref/ref_loss.h"
 #include "train/ref/train_ref_kernels.h"
 

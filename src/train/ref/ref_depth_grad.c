@@ -1,11 +1,11 @@
-/* ref_depth_grad.c: DEPTH_GRAD: gradient of what was found, of the sum of DEPTH_LOSS.
+/* ref_depth_grad.c: DEPTH_GRAD: gradient of the sum of DEPTH_LOSS with respect to FOUND.
  *
  *   dim, FOUND, TRUTH, WEIGHT, MEAN, f, calls  as DEPTH_LOSS; MEAN is there
  *   OUT     ROW: tokens, one float each; not FOUND
  *
  *   out[t] = weight sum over pixels p of  b_p(t) 2 (d_p - lambda mean) / z_p
  *
- * with b_p(t) the bilinear weight of token t at pixel p; 0 where z_p is 1e-6 by force.
+ * with b_p(t) the bilinear weight of token t at pixel p; 0 where z_p was raised to 1e-6.
  */
 #include "train/ref/depth_pixels.h"
 
@@ -17,7 +17,7 @@ const fv_op fv_op_depth_grad = {
     .terms = fv_depth_terms,
 };
 
-/* What pixel (y, x) gives to `token`. */
+/* Returns the contribution of pixel (y, x) to the gradient of `token`. */
 static double slope(const fv_args *a, const fv_call *c, uint32_t y, uint32_t x, uint32_t token)
 {
     const fv_depth_pixel p = fv_depth_pixel_at(a, c, y, x);

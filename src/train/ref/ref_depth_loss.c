@@ -1,21 +1,24 @@
-/* ref_depth_loss.c: DEPTH_LOSS: how far depths of a grid, interpolated to the pixels of a map, are
- * from the true ones, up to a common factor (Eigen et al., 2014).
+/* ref_depth_loss.c: DEPTH_LOSS: the distance of a grid's depths, interpolated to the pixels of a
+ * map, from the true depths, up to a common factor (Eigen et al., 2014).
  *
  *   dim     tokens (of the grid, no prefix), unused, tokens per grid row, the map's width, its
- * height FOUND   WHOLE: tokens, one float each TRUTH   WHOLE: height x width floats; unless it is
- * positive and finite a pixel does not count WEIGHT  one float: of every pixel, 1 / those that
- * count MEAN    one float: the sum of OUT without MEAN, which is absent then OUT     ROW: tokens,
- * one float each f[0]    lambda calls   begin and end at multiples of a grid row (fv_step.align)
+ *           height
+ *   FOUND   WHOLE: tokens, one float each
+ *   TRUTH   WHOLE: height x width floats; a pixel counts only if it is positive and finite
+ *   WEIGHT  one float: the weight of every pixel, 1 / the number of pixels that count
+ *   MEAN    absent, or one float: the sum of OUT of a step without MEAN
+ *   OUT     ROW: tokens, one float each
+ *   f[0]    lambda
+ *   calls   begin and end at multiples of a grid row (fv_step.align)
  *
- * Depth z of a pixel is that of the four tokens around it, blended as segment_lines.h says, 1e-6 at
- * least; d = log z - log z* of the true one.
+ * The depth z of a pixel is interpolated between the four tokens around it (segment_lines.h), and
+ * is at least 1e-6. The distance is d = log z - log z*, where z* is the true depth.
  *
  *   out[t] = weight sum over the pixels p of token t of  d_p                      without MEAN
- *   out[t] = weight sum over the pixels p of token t of  d_p (d_p - lambda mean)  whose sum over
- * all tokens is  mean of d^2 - lambda (mean of d)^2
+ *   out[t] = weight sum over the pixels p of token t of  d_p (d_p - lambda mean)  with MEAN
  *
- * A pixel is of the token in whose cell its centre lies, the grid being stretched over the map.
- */
+ * With MEAN, the sum over all tokens is mean of d^2 - lambda (mean of d)^2. A pixel belongs to the
+ * token whose cell contains the pixel's centre. The grid is stretched over the map. */
 #include "train/ref/depth_pixels.h"
 
 const fv_op fv_op_depth_loss = {

@@ -1,19 +1,18 @@
 /* ref_dwconv_grad_w.c: DWCONV_GRAD_W: gradients of the filters and biases of DWCONV.
  *
  *   dim    filters, C, size (odd), height of a grid, tokens (= width * height * number of grids)
- *   IN     WHOLE, tokens x C: what was convolved, token y * width + x, one grid after the other
+ *   IN     WHOLE, tokens x C: the input of DWCONV, token y * width + x, one grid after the other
  *   DOUT   WHOLE, tokens x C: gradient of the sum over the filter's taps
- *   OUT    ROW, filters x (size * size + 1): of each filter its taps, as in torch, then its bias
+ *   OUT    ROW, filters x (size * size + 1): for each filter its taps, as in torch, then its bias
  *   u[0]   grid width
- *   flags  FV_FLAG_ACCUMULATE: added to what OUT holds
+ *   flags  FV_FLAG_ACCUMULATE: the result is added to OUT
  *
  *   out[f][i][j] (+)= sum over y, x and the channels c with c % filters = f of
  *                         dout[y][x][c] in[y + i - size/2][x + j - size/2][c]
  *   out[f][size * size] (+)= sum of dout[y][x][c]
  *
- * with zeros around each grid. Sums of a grid row are added up. A filter's result does not depend
- * on how rows are split into calls.
- */
+ * with zeros around each grid. Each grid row is summed separately. A filter's result does not
+ * depend on how rows are split into calls. */
 #include "ops/contracts/grid.h"
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
@@ -47,7 +46,7 @@ const fv_op fv_op_dwconv_grad_w = {
     .terms = terms,
 };
 
-/* Of channel c, over all grids; the bias is tap `size` of row 0. */
+/* Returns the sum for channel c over all grids. The bias is tap `size` of row 0. */
 static double sum(const fv_args *a, const fv_call *c, size_t channel, int i, int j)
 {
     const int width = (int)a->u[0], height = (int)a->prob.dim[FV_DWCONV_HEIGHT];

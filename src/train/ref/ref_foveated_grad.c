@@ -1,23 +1,22 @@
-/* ref_foveated_grad.c: FOVEATED_GRAD: the gradients of q, k and v of foveated attention whose cells
- * are the means that CELLS takes: ops/foveated.h.
+/* ref_foveated_grad.c: FOVEATED_GRAD: the gradients of q, k and v of foveated attention, whose
+ * cells are the means that CELLS computes; see ops/foveated.h.
  *
  *   dim     rows (= tokens), d, dv, tokens; heads; width, height of the grid, margin
  *   Q, K    ROW, heads * d wide        V, FORWARD, DOUT  ROW, heads * dv wide
  *   CELL_K, CELL_V                     WHOLE, rows of CELLS of K and of V
- *   OUT     ROW, heads * (2 d + dv) wide: gradients of q, of k, of v; none of the others
- *   FORWARD  what FOVEATED has written
+ *   OUT     ROW, heads * (2 d + dv) wide: gradients of q, of k, of v; must not be another operand
+ *   FORWARD  the result of FOVEATED
  *   f[0]    scale
- *   col0, cols  heads; a call has all rows
+ *   col0, cols  heads; a call covers all rows
  *
  *   p_ij as in FOVEATED, divided by their sum;   ds_ij = p_ij (dout_i.v_j - dout_i.out_i)
  *   dq_i = f0 sum_j ds_ij k_j;   dk_j = f0 sum_i ds_ij q_i;   dv_j = sum_i p_ij dout_i
  *
- * over the keys j that query i sees. To the gradients of a token those of every cell that it is in
- * are added, divided by the cell's tokens.
+ * The sums are over the keys j that query i sees. The gradient of every cell that contains a token
+ * is divided by the cell's number of tokens and added to the token's gradient.
  *
- * Float32, sums over tokens in blocks. No kernel holds more scores than those of a block of queries
- * and the keys that they see.
- */
+ * Arithmetic is float32, with separate sums for blocks of tokens. A kernel stores at most the
+ * scores of one block of queries and the keys that these queries see. */
 #include <math.h>
 #include <string.h>
 
@@ -59,14 +58,14 @@ const fv_op fv_op_foveated_grad = {
 
 enum { BLOCK = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK };
 
-/* One head; ld as in fv_args. dcell: gradients of the keys and values of cells, rows of d + dv;
- * own: a buffer for those of one key. */
+/* One head; ld is as in fv_args. dcell: gradients of the keys and values of cells, rows of d + dv
+ * values. own: a buffer for the gradients of one key. */
 typedef struct head {
     const float *row[FV_FOVEATED_GRAD_OUT];
     float *dq, *dk, *dv, *dcell, *own;
     const uint32_t *ld;
     fv_fovea fovea;
-    size_t d, width_v; /* width_v: value channels */
+    size_t d, width_v; /* width_v: number of value channels */
     float scale;
 } head;
 
@@ -110,7 +109,7 @@ static float score(const head *h, const query *q, const key *k)
     return h->scale * fv_ref_dot(q->q, k->k, h->d) + k->bias;
 }
 
-/* What is done with a query and a key, in one of three rounds. */
+/* Processes a query and a key in one of three rounds. */
 typedef void visitor(const head *h, query *q, const key *k);
 
 static void find_max(const head *h, query *q, const key *k)
@@ -183,7 +182,7 @@ static void block_at(const head *h, uint32_t top, uint32_t left)
     block(h, q, n, walk);
 }
 
-/* Gradients of cells go to their tokens. */
+/* Distributes the gradients of cells to their tokens. */
 static void divide_cells(const head *h)
 {
     const fv_fovea *f = &h->fovea;
@@ -223,7 +222,7 @@ static head head_of(const fv_args *a, const fv_call *c, size_t number)
     return h;
 }
 
-/* The gradients of one key and of all cells. */
+/* Returns the bytes for the gradients of one key and of all cells. */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     const fv_fovea f = fv_fovea_of(p);

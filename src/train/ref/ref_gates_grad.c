@@ -1,11 +1,11 @@
 /* ref_gates_grad.c: GATES_GRAD: the gradient of the logits that GATES read.
  *
  *   dim    rows, heads
- *   GATES  ROW, heads wide: what GATES has written
- *   DOT    ROW, heads wide: each gate times its gradient; of HEAD_DOT or LATTN_GATE_GRAD
+ *   GATES  ROW, heads wide: the result of GATES
+ *   DOT    ROW, heads wide: each gate times its gradient; from HEAD_DOT or LATTN_GATE_GRAD
  *   OUT    ROW, heads wide; may be DOT
  *
- *   out_h = dot_h - gate_h / f[0] sum_h dot_h        f[0]: as of GATES
+ *   out_h = dot_h - gate_h / f[0] sum_h dot_h        f[0]: as in GATES
  */
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"

@@ -2,9 +2,10 @@
  *
  *   dim    M (rows of the weight), K (its columns), tokens
  *   DOUT   WHOLE: tokens x M      IN  WHOLE: tokens x K
- *   OUT    ROW: M x K, F32; none of the others
- *   flags  FV_FLAG_ACCUMULATE: added to what OUT holds
- *   row0, rows  rows of OUT, columns of DOUT     col0, cols  columns of OUT and IN; pointers at 0
+ *   OUT    ROW: M x K, F32; must not be another operand
+ *   flags  FV_FLAG_ACCUMULATE: the result is added to OUT
+ *   row0, rows  rows of OUT, which are columns of DOUT
+ *   col0, cols  columns of OUT and IN; the pointers are at column 0
  *
  *             M                      K                     K
  *         +-------+              +-------+             +-------+
@@ -13,12 +14,11 @@
  *
  *   out[m][k] (+)= sum_t dout[t][m] in[t][k]
  *
- * DOUT and IN are both F32 or both BF16, by prob.in; their products are summed in float32.
+ * prob.in is the type of both DOUT and IN: F32 or BF16. Their products are summed in float32.
  *
- * Sums of at most 1024 tokens are added up, so that many tokens cost no precision. A result does
- * not depend on how rows and columns are cut into calls. The gradient of the rows that went into a
- * product is a product too, GEMM with the weight transposed.
- */
+ * At most 1024 tokens are summed at a time, so that rounding errors do not grow with the number of
+ * tokens. A result does not depend on how rows and columns are split into calls. The gradient of a
+ * product's input rows is also a product: GEMM with the weight transposed. */
 #include "base/half.h"
 #include "ops/contracts/product.h"
 #include "train/ref/train_ref_kernels.h"
@@ -38,7 +38,7 @@ const fv_op fv_op_gemm_grad_w = {
                 [FV_GRAD_W_OUT] = {"OUT", FV_GEMM_N}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
-    .most_rows = 384, /* every unit reads all tokens: fewer rows read them more often */
+    .most_rows = 384, /* with fewer rows per unit, more units would read all tokens */
 };
 
 void fv_k_gemm_grad_w_f32_ref(const fv_args *a, const fv_call *c)

@@ -5,9 +5,8 @@
  *
  *   out_ih = a_ih.b_ih
  *
- * With A the output of LATTN_APPLY and B its gradient, OUT is each of the queries' gates times its
- * gradient, as GATES_GRAD reads it, because the gate is a factor of the output.
- */
+ * If A is the output of LATTN_APPLY and B its gradient, OUT is each query gate times its gradient,
+ * because the gate is a factor of the output. GATES_GRAD reads this product. */
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
 

@@ -1,24 +1,23 @@
 /* ref_lattn_apply_grad.c: LATTN_APPLY_GRAD: the gradient of the queries of linear attention.
  *
- *   Q, STATE, PARAM, COS, SIN, GATE, dim, f, u, flags  as LATTN_APPLY has them
- *   FORWARD  ROW, heads * dv wide: what LATTN_APPLY has written
- *   DOUT     ROW, heads * dv wide: the gradient of it
- *   OUT      ROW, heads * d wide: the gradient of q; none of the others
+ *   Q, STATE, PARAM, COS, SIN, GATE, dim, f, u, flags  as in LATTN_APPLY
+ *   FORWARD  ROW, heads * dv wide: the result of LATTN_APPLY
+ *   DOUT     ROW, heads * dv wide: the gradient of FORWARD
+ *   OUT      ROW, heads * d wide: the gradient of q; must not be another operand
  *   col0, cols  heads
  *
- * With o, z and w of LATTN_APPLY, S, m and w' f0 times the state's, g the gate, and the derivatives
- * of norm and of the factor of vmean, mean:
+ * o, z and w are those of LATTN_APPLY; S, m and w' are f0 times the state's; g is the gate. norm'
+ * and mean' are the derivatives of norm and of mean, the factor of vmean.
  *
  *   do = g norm dout
  *   dz = g (norm'(z) dout.o + mean'(z) dout.vmean)
  *   dw = g mean'(w) dout.vmean
  *   dphi = R^T (S do + dw w') + dz m
- *   dq = dphi through the features and their statistics
+ *   dq = dphi, propagated through the features and their statistics
  *
- * o is not computed again: g norm dout.o = dout.FORWARD - g mean dout.vmean. A query whose weights
- * are all 0 (z < FLT_MIN) has no gradient: neither its features nor those of the keys change. A
- * row's result does not depend on how rows and heads are split into calls.
- */
+ * o need not be recomputed, because g norm dout.o = dout.FORWARD - g mean dout.vmean. A query whose
+ * weights are all 0 (z < FLT_MIN) has no gradient, neither for its own features nor for those of
+ * the keys. A row's result does not depend on how rows and heads are split into calls. */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
 #include "train/ref/training.h"
@@ -38,7 +37,7 @@ const fv_op fv_op_lattn_apply_grad = {
 #else
 #include "train/ref/ref_lattn_grad.h"
 
-/* The gradients of the features of one row and head. */
+/* Computes the gradients of the features of one row and head. */
 static void features_grad(float *df, const fv_args *a, const ref_query *q, const fv_lattn_state *l)
 {
     const uint32_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
@@ -81,8 +80,8 @@ static bool applies(const fv_problem *p)
     return fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
 }
 
-/* For all kernels that share these hooks: features, and two states, or the gradients of features.
- */
+/* Returns the scratch for all kernels that share these hooks: features, and two states or the
+ * gradients of features. */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];

@@ -1,14 +1,13 @@
 /* ref_lattn_gate_grad.c: LATTN_GATE_GRAD: the gradients of the keys' gates of linear attention.
  *
- *   All operands but OUT, dim, f, u, flags  as LATTN_REDUCE_GRAD has them; FV_FLAG_GATED
+ *   dim, f, u, flags, all operands except OUT  as in LATTN_REDUCE_GRAD; FV_FLAG_GATED is set
  *   OUT  ROW, heads wide: each gate times its gradient, as GATES_GRAD reads it
  *   col0, cols  heads
  *
  *   out_jh = g phi(k_j).dphi_j      with g and dphi of LATTN_REDUCE_GRAD
  *
- * Those of the queries are a factor of the output: HEAD_DOT. A row's result does not depend on how
- * rows and heads are split into calls.
- */
+ * The gates of the queries are factors of the output, so HEAD_DOT computes their gradients. A row's
+ * result does not depend on how rows and heads are split into calls. */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
 #include "train/ref/training.h"

@@ -1,6 +1,6 @@
-/* ref_lattn_grad.h: what the references of the gradients of linear attention share: how a gradient
- * passes through normalisation, rotation and the features of a row. Included before anything that
- * includes mech/mech.h. */
+/* ref_lattn_grad.h: the functions that the references of the gradients of linear attention share.
+ * They pass a gradient through the normalisation, rotation and features of a row. Must be included
+ * before any file that includes mech/mech.h. */
 #ifndef FOVEA_SRC_ADAPT_REF_LATTN_GRAD_H
 #define FOVEA_SRC_ADAPT_REF_LATTN_GRAD_H
 
@@ -9,22 +9,23 @@
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
 
-/* Heads [*from, *to) whose features' gradients the gradient of head h of a row needs. */
+/* Sets *from and *to: the gradient of head h of a row needs the feature gradients of heads [*from,
+ * *to). */
 static inline void ref_grad_heads(const ref_row *s, uint32_t h, uint32_t *from, uint32_t *to)
 {
     *from = FV_STAT_WIDE ? 0 : h;
     *to = FV_STAT_WIDE ? s->heads : h + 1;
 }
 
-/* The channel i of df, blocks of d. */
+/* Copies channel i of df, whose blocks have d channels, to `out`. */
 static inline void ref_grad_channel(float out[FV_BLOCKS], const float *df, uint32_t d, uint32_t i)
 {
     for (uint32_t b = 0; b < FV_BLOCKS; b++)
         out[b] = df[b * d + i];
 }
 
-/* dx of the row's head from the gradients of features, df: FV_BLOCKS * d of each head of
- * ref_grad_heads. */
+/* Computes dx of the row's head from df, the gradients of features: FV_BLOCKS * d values for each
+ * head of ref_grad_heads. */
 static inline void ref_row_grad(float *dx, const ref_row *s, int query, const float *df)
 {
     const fv_row done = ref_statistics(s, query);
@@ -57,7 +58,7 @@ static inline void ref_row_grad(float *dx, const ref_row *s, int query, const fl
     }
 }
 
-/* The rotation's transpose. */
+/* Applies the rotation's transpose. */
 static inline void ref_rotate_back(float *f, const ref_row *s)
 {
     for (uint32_t b = 0; s->turn.cos[0] && b < FV_BLOCKS; b++)
@@ -66,7 +67,7 @@ static inline void ref_rotate_back(float *f, const ref_row *s)
 
 /* ---- queries ---- */
 
-/* A query's row of one head, and the factors of its gradients:
+/* One head of a query's row, and the factors of its gradients:
  *
  *   do_c = scale[s] dout_c of stream s;   dvmean += mean dout;   dz, dw */
 typedef struct ref_query {
@@ -75,7 +76,8 @@ typedef struct ref_query {
     float scale[FV_STREAMS], mean, dz[FV_STREAMS], dw;
 } ref_query;
 
-/* f and turned: FV_BLOCKS * d features, before and after the rotation. */
+/* Returns a query. Sets f and turned to its FV_BLOCKS * d features, before and after the
+ * rotation. */
 static inline ref_query ref_query_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h,
                                      const fv_lattn_state *l, float *f, float *turned)
 {
@@ -135,13 +137,14 @@ static inline ref_query ref_query_at(const fv_args *a, const fv_call *c, size_t 
 
 /* ---- keys ---- */
 
-/* A key's row of one head, and the gradients of its features. */
+/* One head of a key's row, and the gradients of its features. */
 typedef struct ref_key {
     ref_row row;
     const float *state, *dstate, *v;
 } ref_key;
 
-/* The features of the row without its gate, and the gradients of those with it: FV_BLOCKS * d. */
+/* Returns a key. Sets f to the features of the row without its gate, and df to the gradients of the
+ * features with it: FV_BLOCKS * d values each. */
 static inline ref_key ref_key_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h,
                                  const fv_lattn_state *l, float *f, float *df)
 {

@@ -1,18 +1,17 @@
 /* ref_lattn_param_grad.c: LATTN_PARAM_GRAD: the gradient of learned vectors of linear attention,
  * from the rows of q or of k and their gradients.
  *
- *   dim    learned vectors (rows of what is written), columns = heads * d, rows, d; mech
+ *   dim    learned vectors (= rows of OUT), columns = heads * d, rows, d; mech
  *   X, DX  WHOLE, (rows, columns): q or k, and its gradient
- *   PARAM  as LATTN_APPLY has it
- *   OUT    ROW, columns wide: a row for each vector. FV_FLAG_ACCUMULATE
+ *   PARAM  as in LATTN_APPLY
+ *   OUT    ROW, columns wide: one row per vector; FV_FLAG_ACCUMULATE is supported
  *   f[0]   the mechanism's constant
  *   col0, cols  columns
  *
  *   out_p = param'(raw_p) sum_i term_p(x_i, dx_i)      with term and param' of mech/mech.h
  *
- * Only for mechanisms that have such vectors. Float32, rows in blocks; the order of additions
- * depends on the number of rows only.
- */
+ * This operation is only for mechanisms that have such vectors. Arithmetic is float32, with
+ * separate sums for blocks of rows. The order of additions depends only on the number of rows. */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
 #include "train/ref/training.h"
@@ -51,7 +50,7 @@ const fv_op fv_op_lattn_param_grad = {
 #include "train/ref/training.h"
 
 #if FV_PARAMS
-/* Rows that are summed on their own. */
+/* Number of rows that are summed separately. */
 enum { BLOCK = 64 };
 
 void FV_MECH_NAME(fv_k_lattn_param_grad_f32, ref)(const fv_args *a, const fv_call *c)

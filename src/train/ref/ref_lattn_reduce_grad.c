@@ -1,20 +1,19 @@
 /* ref_lattn_reduce_grad.c: LATTN_REDUCE_GRAD: the gradients of keys and values of linear attention.
  *
- *   K, V, PARAM, COS, SIN, GATE, dim, f, u, flags  as LATTN_REDUCE has them
- *   STATE   merged, of all keys
- *   DSTATE  its gradient, as LATTN_STATE_GRAD describes it, merged
- *   OUT     ROW, heads * (d + dv) wide: gradients of k, then of v; none of the others
+ *   K, V, PARAM, COS, SIN, GATE, dim, f, u, flags  as in LATTN_REDUCE
+ *   STATE   the merged state of all keys
+ *   DSTATE  its gradient, merged, in the format of LATTN_STATE_GRAD
+ *   OUT     ROW, heads * (d + dv) wide: gradients of k, then of v; must not be another operand
  *   col0, cols  heads
  *
- * With g the gate, per key j:
+ * For each key j with gate g:
  *
  *   dphi_j = f0 (R^T (dS (v_j - vmean) + dw) + dm)
- *   dk_j = g dphi_j through the features and their statistics
+ *   dk_j = g dphi_j, propagated through the features and their statistics
  *   dv_j = f0 (g R phi(k_j) dS + dvmean - w dS)
  *
- * What FV_WANT_CENTRED does not have, vmean, w and their gradients, is 0 elsewhere. A row's result
- * does not depend on how rows and heads are split into calls.
- */
+ * Without FV_WANT_CENTRED, vmean, w and their gradients are 0. A row's result does not depend on
+ * how rows and heads are split into calls. */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
 #include "train/ref/training.h"

@@ -2,23 +2,22 @@
  * queries that read it.
  *
  *   dim      rows, d, dv, keys, groups; heads; mech
- *   Q, STATE, PARAM, COS, SIN, GATE, f, u, flags  as LATTN_APPLY has them
- *   FORWARD  ROW, heads * dv wide: what LATTN_APPLY has written
- *   DOUT     ROW, heads * dv wide: the gradient of it
+ *   Q, STATE, PARAM, COS, SIN, GATE, f, u, flags  as in LATTN_APPLY
+ *   FORWARD  ROW, heads * dv wide: the result of LATTN_APPLY
+ *   DOUT     ROW, heads * dv wide: the gradient of FORWARD
  *   PARTIAL  the group's own partial, laid out like the state; MEAN_MERGE adds those of all groups
  *   col0, cols  heads
  *
- * With do, dz, dw and mean of LATTN_APPLY_GRAD, over the call's rows i:
+ * do, dz, dw and mean are those of LATTN_APPLY_GRAD. The sums are over the call's rows i:
  *
  *   dS += f0 sum_i R phi(q_i)^T do_i
  *   dm += f0 sum_i dz_i phi(q_i)
  *   dw += f0 sum_i dw_i R phi(q_i)
  *   dvmean += sum_i g mean_i dout_i
  *
- * `count` and `shift` have no gradient; it is 0. With c->first the partial is stored, not added to,
- * and not read. Float32, rows in blocks that are summed on their own; the order of additions
- * depends on the rows of a call only.
- */
+ * The gradients of `count` and `shift` are 0. With c->first, the partial is overwritten and not
+ * read. Arithmetic is float32, with separate sums for blocks of rows. The order of additions
+ * depends only on the rows of a call. */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
 #include "train/ref/training.h"
@@ -43,10 +42,10 @@ const fv_op fv_op_lattn_state_grad = {
 
 #include "train/ref/ref_lattn_grad.h"
 
-/* Rows that are summed on their own. */
+/* Number of rows that are summed separately. */
 enum { BLOCK = 64 };
 
-/* Adds what one query contributes. */
+/* Adds the contribution of one query. */
 static void add_query(float *sum, const fv_args *a, const ref_query *q, const fv_lattn_state *l,
                       const float *f, const float *turned)
 {

@@ -1,7 +1,7 @@
 /* ref_layernorm_grad.c: LAYERNORM_GRAD: the gradient of LAYERNORM's rows.
  *
  *   dim     rows, C
- *   IN      ROW, C wide: what was normalised    WEIGHT  C floats
+ *   IN      ROW, C wide: the input of LAYERNORM    WEIGHT  C floats
  *   DOUT    ROW, C wide: gradient of the result
  *   RES     ROW, C wide, or absent: 0           OUT     ROW, C wide; may be RES, DOUT or IN
  *   f[0]    eps
@@ -10,8 +10,7 @@
  *   out[c] = res[c] + (g[c] - mean(g) - x[c] mean(g x)) / sigma
  *
  * The means are over the C channels of a row, as in LAYERNORM. A row's result does not depend on
- * the rows it is computed with.
- */
+ * the other rows of the call. */
 #include <math.h>
 
 #include "train/ref/train_ref_kernels.h"

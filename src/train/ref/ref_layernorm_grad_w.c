@@ -1,18 +1,17 @@
 /* ref_layernorm_grad_w.c: LAYERNORM_GRAD_W: gradients of a normalisation's weight and bias.
  *
  *   dim     2, C, tokens
- *   IN      WHOLE: tokens x C, what was normalised    DOUT  WHOLE: tokens x C
- *   OUT     ROW: 2 x C: of the weight, then of the bias; none of the others
+ *   IN      WHOLE: tokens x C, the input of LAYERNORM    DOUT  WHOLE: tokens x C
+ *   OUT     ROW: 2 x C: gradient of the weight, then of the bias; must not be another operand
  *   f[0]    eps
- *   flags   FV_FLAG_ACCUMULATE: added to what OUT holds
- *   col0, cols  columns; the pointers are at column 0. Rows of OUT are row0 to row0 + rows.
+ *   flags   FV_FLAG_ACCUMULATE: the result is added to OUT
+ *   col0, cols  columns; the pointers are at column 0. Rows of OUT are row0 to row0 + rows - 1.
  *
  *   out[0][c] (+)= sum_t dout[t][c] (in[t][c] - mean_t) / sigma_t     as in LAYERNORM_GRAD
  *   out[1][c] (+)= sum_t dout[t][c]
  *
- * Sums of at most 256 tokens are added up. A column's result does not depend on how rows and
- * columns are cut into calls.
- */
+ * At most 256 tokens are summed at a time. A column's result does not depend on how rows and
+ * columns are split into calls. */
 #include <math.h>
 
 #include "train/ref/train_ref_kernels.h"

@@ -1,4 +1,4 @@
-/* ref_loss.h: what the references of the cross-entropies share. */
+/* ref_loss.h: the functions that the references of the cross-entropies share. */
 #ifndef FOVEA_SRC_ADAPT_REF_LOSS_H
 #define FOVEA_SRC_ADAPT_REF_LOSS_H
 
@@ -8,7 +8,7 @@
 #include "ops/op.h"
 #include "train/ref/training.h"
 
-/* log sum_c exp(x[c]) */
+/* Returns log sum_c exp(x[c]). */
 static inline double fv_ref_log_sum(const float *x, size_t n)
 {
     double max = -INFINITY, sum = 0;
@@ -19,7 +19,7 @@ static inline double fv_ref_log_sum(const float *x, size_t n)
     return max + log(sum);
 }
 
-/* Of both SEGMENT ops. */
+/* Sizes of both SEGMENT operations. */
 #define FV_SEGMENT_SIZES                                                                           \
     {"tokens", FV_DIM_TOKENS}, [FV_ROW_C] = {"classes"}, [FV_SEGMENT_GRID] = {"grid"},             \
                                [FV_SEGMENT_WIDTH] = {"width"}, [FV_SEGMENT_HEIGHT] = {"height"}
@@ -32,7 +32,7 @@ static inline double fv_segment_flops(const fv_problem *p)
     return 30. * p->dim[FV_SEGMENT_WIDTH] * p->dim[FV_SEGMENT_HEIGHT] * p->dim[FV_ROW_C];
 }
 
-/* Pixels that a token may see. */
+/* Returns the number of pixels to which a token contributes. */
 static inline double fv_segment_terms(const fv_problem *p)
 {
     return 4. * p->dim[FV_SEGMENT_WIDTH] * p->dim[FV_SEGMENT_HEIGHT] / p->dim[FV_DIM_ROWS];

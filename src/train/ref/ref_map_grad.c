@@ -3,17 +3,16 @@
  *   dim      rows (= keys), d, unused, keys; heads
  *   Q        WHOLE, one row of heads * d
  *   K, V     ROW: head h at column h * d
- *   FORWARD  WHOLE, one row of heads * d: what MAP_MERGE has written
- *   DOUT     WHOLE, one row of heads * d: the gradient of it
- *   OUT      ROW, 2 heads * d wide: gradients of k, then of v; none of the others
+ *   FORWARD  WHOLE, one row of heads * d: the result of MAP_MERGE
+ *   DOUT     WHOLE, one row of heads * d: the gradient of FORWARD
+ *   OUT      ROW, 2 heads * d wide: gradients of k, then of v; must not be another operand
  *   f[0]     scale
- *   col0, cols  heads; a call has all rows
+ *   col0, cols  heads; a call covers all rows
  *
  *   p_j = exp(f0 q.k_j) / sum_j exp(f0 q.k_j);   ds_j = p_j dout.(v_j - out)
  *   dk_j = f0 ds_j q;   dv_j = p_j dout
  *
- * Float32, sums over the rows in blocks.
- */
+ * Arithmetic is float32, with separate sums for blocks of rows. */
 #include "train/ref/ref_map_grad.h"
 
 static uint32_t columns(const fv_problem *p)

@@ -1,5 +1,5 @@
-/* ref_map_grad.h: the weights of attention pooling and their gradients, which MAP_GRAD and
- * MAP_GRAD_Q share. */
+/* ref_map_grad.h: the weights of attention pooling and their gradients, for MAP_GRAD and
+ * MAP_GRAD_Q. */
 #ifndef FOVEA_SRC_ADAPT_REF_MAP_GRAD_H
 #define FOVEA_SRC_ADAPT_REF_MAP_GRAD_H
 
@@ -8,10 +8,10 @@
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
 
-/* Rows that are summed on their own. */
+/* Number of rows that are summed separately. */
 enum { REF_MAP_BLOCK = 64 };
 
-/* What both read. */
+/* Operands of both operations. */
 #define REF_MAP_OPERANDS                                                                           \
     [FV_MAP_GRAD_Q] = {"Q", FV_ATTN_D, .heads = true},                                             \
     [FV_MAP_GRAD_K] = {"K", FV_ATTN_D, .heads = true},                                             \
@@ -32,7 +32,7 @@ static inline const float *ref_map_row(const fv_args *a, const fv_call *c, int o
     return (const float *)c->p[operand] + row * a->ld[operand];
 }
 
-/* Scores of one head, then p and ds. */
+/* Computes the scores of one head, then p and ds. */
 static inline void ref_map_weights(float *p, float *ds, const fv_args *a, const fv_call *c,
                                    size_t rows, size_t h)
 {
@@ -58,7 +58,7 @@ static inline void ref_map_weights(float *p, float *ds, const fv_args *a, const 
     }
 }
 
-/* p and ds of all rows, in bytes. */
+/* Returns the bytes of p and ds of all rows. */
 static inline size_t ref_map_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;

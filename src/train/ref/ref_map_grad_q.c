@@ -2,13 +2,12 @@
  *
  *   dim      1, d, unused, keys; heads
  *   K, V     WHOLE, keys rows: head h at column h * d
- *   OUT      ROW, one row of heads * d; none of the others
- *   Q, FORWARD, DOUT, f, col0, cols  as MAP_GRAD has them
+ *   OUT      ROW, one row of heads * d; must not be another operand
+ *   Q, FORWARD, DOUT, f, col0, cols  as in MAP_GRAD
  *
  *   dq = f0 sum_j ds_j k_j      with ds of MAP_GRAD
  *
- * Float32, sums over the rows in blocks.
- */
+ * Arithmetic is float32, with separate sums for blocks of rows. */
 #include "train/ref/ref_map_grad.h"
 
 const fv_op fv_op_map_grad_q = {

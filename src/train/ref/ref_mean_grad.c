@@ -1,10 +1,10 @@
-/* ref_mean_grad.c: MEAN_GRAD: gradient of the rows whose mean was taken, as MEAN_REDUCE and
- * MEAN_MERGE do.
+/* ref_mean_grad.c: MEAN_GRAD: gradient of the rows whose mean MEAN_REDUCE and MEAN_MERGE
+ * compute.
  *
  *   dim    rows (prefix included), C
  *   DOUT   WHOLE: one row of C, gradient of the mean
  *   RES    ROW, C wide, or absent: 0      OUT  ROW, C wide; may be RES, not DOUT
- *   u[0]   prefix rows, that are not in the mean
+ *   u[0]   number of prefix rows, which are not in the mean
  *   f[0]   1 / (rows - prefix)
  *
  *   out[r] = res[r] + (r >= u0 ? f0 dout : 0)

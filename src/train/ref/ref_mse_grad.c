@@ -6,7 +6,7 @@
  *
  *   out[c] = f0 (a[c] - b[c])
  *
- * FV_FLAG_RELATIVE:
+ * With FV_FLAG_RELATIVE:
  *
  *   out[c] = f0 (a[c] - b[c]) / (sum_c b[c]^2 + 1e-6 C)
  */

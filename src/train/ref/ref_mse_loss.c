@@ -1,15 +1,15 @@
-/* ref_mse_loss.c: MSE_LOSS: squared distance of rows.
+/* ref_mse_loss.c: MSE_LOSS: the squared distance of rows.
  *
  *   dim    rows, C
  *   A, B   ROW, C wide        OUT  ROW, one float
  *
  *   out = sum_c (a[c] - b[c])^2
  *
- * FV_FLAG_RELATIVE: over the row of B, where the 1e-6 bounds what a row of zeros gives:
+ * With FV_FLAG_RELATIVE, divided by the square of B's row; 1e-6 bounds the result for zeros:
  *
  *   out = sum_c (a[c] - b[c])^2 / (sum_c b[c]^2 + 1e-6 C)
  *
- * Whoever adds the rows up divides by what the mean is over.
+ * The code that sums the rows divides by the number of terms of the mean.
  */
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"

@@ -1,17 +1,16 @@
 /* ref_posemb_grad.c: POSEMB_GRAD: gradients of the prefix rows and of the position table, by the
- * transpose of what POSEMB adds to the grid.
+ * transpose of the interpolation with which POSEMB adds the table to the grid.
  *
  *   dim     prefix + table rows, C, tokens
  *   DOUT    WHOLE: tokens x C, prefix first
- *   OUT     ROW: the prefix rows, then those of the table; not DOUT
+ *   OUT     ROW: the prefix rows, then the rows of the table; not DOUT
  *   u       prefix, patches per grid row, patches per table row
- *   table   const fv_posemb_table, as POSEMB's; NULL: the table has the size of the grid
- *   flags   FV_FLAG_ACCUMULATE: added to what OUT holds
+ *   table   const fv_posemb_table, as in POSEMB; NULL if the table has the size of the grid
+ *   flags   FV_FLAG_ACCUMULATE: the result is added to OUT
  *
- * Row i < prefix: out (+)= dout[i]. The others, at table row v and column w:
+ * For row i < prefix: out (+)= dout[i]. For the others, at table row v and column w:
  *   out (+)= sum_y weight_y(y, v) sum_x weight_x(x, w) dout[prefix + y u1 + x]
- * over the taps that lead to v and w; without taps out (+)= dout[i].
- */
+ * over the taps that read v and w; without a table, out (+)= dout[i]. */
 #include "ops/preprocess.h"
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
@@ -25,7 +24,7 @@ const fv_op fv_op_posemb_grad = {
     .terms = fv_terms_tokens,
 };
 
-/* out += the taps of grid row y that lead to table column w. */
+/* Adds the taps of grid row y that belong to table column w to out. */
 static void add_line(const fv_args *a, const float *dout, size_t y, size_t w, float factor,
                      float *out)
 {

@@ -1,6 +1,6 @@
 /* ref_segment_grad.c: SEGMENT_GRAD: gradient of SEGMENT_LOSS's logits.
  *
- *   dim, LOGITS, MASK, WEIGHT, calls  as SEGMENT_LOSS
+ *   dim, LOGITS, MASK, WEIGHT, calls  as in SEGMENT_LOSS
  *   OUT     ROW: tokens x classes; not LOGITS
  *
  *   out[t][c] = weight sum over pixels p of  b_p(t) (softmax(z_p)[c] - (c == class of p))
@@ -21,7 +21,7 @@ const fv_op fv_op_segment_grad = {
 
 enum { CLASSES = 256 };
 
-/* Adds what pixel (y, x) gives to `token`, times the pixel's weight. */
+/* Adds the contribution of pixel (y, x) to `token`, times the pixel's weight. */
 static void add_pixel(const fv_args *a, const fv_call *c, uint32_t y, uint32_t x, uint32_t token,
                       float *out)
 {

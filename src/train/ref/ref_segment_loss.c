@@ -4,18 +4,16 @@
  *   dim     tokens (of the grid, no prefix), classes (at most 255), tokens per grid row,
  *           the mask's width, its height
  *   LOGITS  WHOLE: tokens x classes
- *   MASK    WHOLE: u8, height x width: class of every pixel; 255 or no class at all: ignored
- *   WEIGHT  one float: of every pixel
- *   OUT     ROW: tokens, one float each
- *   calls   begin and end at multiples of a grid row (fv_step.align)
+ *   MASK    WHOLE: u8, height x width: class of every pixel; pixels with 255 or no valid class are
+ * ignored WEIGHT  one float: the weight of every pixel OUT     ROW: tokens, one float each calls
+ * begin and end at multiples of a grid row (fv_step.align)
  *
- * Logits z of a pixel are those of the four tokens around it, blended as segment_lines.h says.
+ * The logits z of a pixel are interpolated between the four tokens around it (segment_lines.h).
  *
  *   out[t] = weight sum over the pixels p of token t of  log sum_c exp(z_p[c]) - z_p[class of p]
  *
- * A pixel is of the token in whose cell its centre lies, the grid being stretched over the mask;
- * with fewer pixels than tokens some have none.
- */
+ * A pixel belongs to the token whose cell contains the pixel's centre. The grid is stretched over
+ * the mask. If there are fewer pixels than tokens, some tokens have no pixel. */
 #include "train/ref/ref_loss.h"
 #include "train/ref/segment_lines.h"
 #include "train/ref/train_ref_kernels.h"

@@ -2,17 +2,16 @@
  *
  *   dim      rows (= queries = keys), d, dv, keys; heads
  *   Q, K     ROW, heads * d wide      V, FORWARD, DOUT  ROW, heads * dv wide
- *   OUT      ROW, heads * (2 d + dv) wide: gradients of q, of k, of v; none of the others
- *   FORWARD  what SOFTMAX has written
+ *   OUT      ROW, heads * (2 d + dv) wide: gradients of q, of k, of v; must not be another operand
+ *   FORWARD  the result of SOFTMAX
  *   f[0]     scale
- *   col0, cols  heads; a call has all rows
+ *   col0, cols  heads; a call covers all rows
  *
  *   p_ij = exp(f0 q_i.k_j) / sum_j exp(f0 q_i.k_j);   ds_ij = p_ij (dout_i.v_j - dout_i.out_i)
  *   dq_i = f0 sum_j ds_ij k_j;   dk_j = f0 sum_i ds_ij q_i;   dv_j = sum_i p_ij dout_i
  *
- * Not causal. Float32, sums over tokens in blocks. No kernel holds more scores than those of some
- * queries and some keys, whatever the rows.
- */
+ * Attention is not causal. Arithmetic is float32, with separate sums for blocks of tokens. A kernel
+ * stores only the scores of a bounded number of queries and keys, for any number of rows. */
 #include <math.h>
 #include <string.h>
 
@@ -46,15 +45,16 @@ const fv_op fv_op_softmax_grad = {
     .joint = true,
 };
 
-/* Queries of one sum for a key; sums of blocks are added up, which bounds the rounding error. */
+/* Number of queries that are summed separately for a key. The sums are then added, which bounds the
+ * rounding error. */
 enum { BLOCK = 64 };
 
-/* One head; ld as in fv_args. */
+/* One head; ld is as in fv_args. */
 typedef struct head {
     const float *q, *k, *v, *forward, *dout;
     float *dq, *dk, *dv;
     const uint32_t *ld;
-    size_t rows, d, width_v; /* width_v: value channels */
+    size_t rows, d, width_v; /* width_v: number of value channels */
     float scale;
 } head;
 
@@ -64,7 +64,7 @@ static float score(const head *h, size_t i, size_t j)
                                  h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d);
 }
 
-/* The largest score of a query, and the sum of the exponentials of the scores less it. */
+/* Computes the largest score of a query, and the sum of exp(score - largest). */
 static void statistics(const head *h, size_t i, float *max, float *sum)
 {
     *max = -INFINITY;
@@ -79,7 +79,7 @@ static void statistics(const head *h, size_t i, float *max, float *sum)
     }
 }
 
-/* Queries [i0, i0 + n) and all keys; `own` is a buffer for the gradients of one key. */
+/* Processes queries [i0, i0 + n) and all keys. `own` is a buffer for the gradients of one key. */
 static void block(const head *h, size_t i0, size_t n, float *own)
 {
     const size_t ld = h->ld[FV_SOFTMAX_GRAD_OUT];

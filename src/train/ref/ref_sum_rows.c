@@ -2,15 +2,14 @@
  *
  *   dim    1, C, tokens
  *   A      WHOLE: tokens x C      B  WHOLE: tokens x C, or absent: 1
- *   OUT    ROW: one row of C; none of the others
- *   flags  FV_FLAG_ACCUMULATE: added to what OUT holds
+ *   OUT    ROW: one row of C; must not be another operand
+ *   flags  FV_FLAG_ACCUMULATE: the result is added to OUT
  *   col0, cols  columns; the pointers are at column 0
  *
  *   out[c] (+)= sum_t a[t][c] b[t][c]
  *
- * Sums of at most 256 tokens are added up, so that many tokens cost no precision. A column's result
- * does not depend on the others of its call.
- */
+ * At most 256 tokens are summed at a time, so that rounding errors do not grow with the number of
+ * tokens. A column's result does not depend on the other columns of the call. */
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
 

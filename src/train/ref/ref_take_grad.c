@@ -1,9 +1,9 @@
-/* ref_take_grad.c: TAKE_GRAD: gradient of a tensor of which some rows were taken.
+/* ref_take_grad.c: TAKE_GRAD: gradient of a tensor of which TAKE copied some rows.
  *
  *   dim    rows (of the tensor), C
- *   DOUT   WHOLE: u[1] x C, gradient of what was taken
+ *   DOUT   WHOLE: u[1] x C, gradient of the copied rows
  *   RES    ROW, C wide, or absent: 0      OUT  ROW, C wide; may be RES, not DOUT
- *   u      first row taken, rows taken
+ *   u      first row copied, number of rows copied
  *
  *   out[r] = res[r] + (u0 <= r < u0 + u1 ? dout[r - u0] : 0)
  */

@@ -1,18 +1,17 @@
-/* ref_upsample_grad.c: UPSAMPLE_GRAD: gradient of the grid that UPSAMPLE read, bilinearly.
+/* ref_upsample_grad.c: UPSAMPLE_GRAD: gradient of the grid that UPSAMPLE reads.
  *
  *   dim    rows (= h * w), C
  *   DOUT   WHOLE: H x W pixels of C channels, gradient of the resized grid
  *   RES    ROW, C wide, or absent: 0      OUT  ROW, C wide: a grid w wide; may be RES, not DOUT
  *   u      w, W, H; no side is longer than FV_UPSAMPLE_LONGEST
- *   flags  FV_FLAG_NEAREST or FV_FLAG_ALIGN_CORNERS, or none, as UPSAMPLE has them
+ *   flags  FV_FLAG_NEAREST or FV_FLAG_ALIGN_CORNERS, or none, as in UPSAMPLE
  *
  *   out(y, x) = res(y, x) + sum_Y sum_X share(Y, y) share(X, x) dout(Y, X)
  *
- * with share(Y, y) what pixel y counts in pixel Y: 1 - s for the lower one of Y's two, s for the
- * upper one, both where they are the same. The pixels Y that see y follow one another, because
- * coordinates grow with Y. Rows from the top, in each from the left: the order of additions does
- * not depend on how rows are cut into calls.
- */
+ * share(Y, y) is the weight of pixel y in pixel Y: 1 - s for the lower one of Y's two source
+ * pixels, s for the upper one, and 1 if both are the same pixel. The pixels Y that read y are
+ * consecutive, because coordinates grow with Y. Additions are in the order of rows from the top,
+ * and in each row from the left. This order does not depend on how rows are split into calls. */
 #include <string.h>
 
 #include "ops/upsample.h"
@@ -27,12 +26,12 @@ const fv_op fv_op_upsample_grad = {
     .element_flops = 10,
 };
 
-/* A side of both grids. */
+/* One side of both grids. */
 struct side {
     uint32_t from, to, flags;
 };
 
-/* The first pixel of the resized side whose lower source is `low` or further on. */
+/* Returns the first pixel of the resized side whose lower source is `low` or larger. */
 static uint32_t first_from(const struct side *s, uint32_t low)
 {
     uint32_t begin = 0, end = s->to;

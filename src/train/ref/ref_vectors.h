@@ -1,4 +1,5 @@
-/* ref_vectors.h: what the references of softmax's and foveated attention's gradients share. */
+/* ref_vectors.h: vector operations for the references of the gradients of softmax and foveated
+ * attention. */
 #ifndef FOVEA_SRC_REF_VECTORS_H
 #define FOVEA_SRC_REF_VECTORS_H
 
@@ -12,7 +13,7 @@ static inline float fv_ref_dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-/* y += factor x */
+/* Adds factor x to y. */
 static inline void fv_ref_axpy(float *y, const float *x, size_t n, float factor)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,6 +1,5 @@
-/* segment_lines.h: how the cells of a grid are stretched over the pixels of a mask: bilinearly, as
- * torch does with align_corners False and `fovea run` does with --labels.
- */
+/* segment_lines.h: stretches the cells of a grid over the pixels of a mask: bilinearly, as torch
+ * does with align_corners False and `fovea run` does with --labels. */
 #ifndef FOVEA_SRC_ADAPT_SEGMENT_LINES_H
 #define FOVEA_SRC_ADAPT_SEGMENT_LINES_H
 
@@ -9,15 +8,16 @@
 #include "ops/op.h"
 #include "train/ref/training.h"
 
-#define FV_SEGMENT_IGNORED 255 /* a pixel of the mask that does not count */
+#define FV_SEGMENT_IGNORED 255 /* class of a pixel that is ignored */
 
-/* The two cells next to a pixel, which is `part` of the way from the first to the second. */
+/* The two cells next to a pixel. The pixel is at the fraction `part` of the way from the first to
+ * the second. */
 typedef struct fv_segment_place {
     uint32_t first, second;
     float part;
 } fv_segment_place;
 
-/* The place of pixel i of `pixels` between `cells` cells. */
+/* Returns the place of pixel i of `pixels` pixels between `cells` cells. */
 static inline fv_segment_place fv_segment_between(uint32_t i, uint32_t cells, uint32_t pixels)
 {
     const double at = (i + 0.5) * cells / pixels - 0.5, inside = at > 0 ? at : 0;
@@ -26,14 +26,15 @@ static inline fv_segment_place fv_segment_between(uint32_t i, uint32_t cells, ui
                               (float)(inside - first)};
 }
 
-/* The first pixel whose centre is not before the start of cell i; pixels up to that of cell i + 1
- * belong to cell i. */
+/* Returns the first pixel whose centre is not before the start of cell i. Cell i owns the pixels
+ * from this one up to the first pixel of cell i + 1. */
 static inline uint32_t fv_segment_start(uint32_t i, uint32_t cells, uint32_t pixels)
 {
     return (uint32_t)((2 * (uint64_t)i * pixels + cells - 1) / (2 * (uint64_t)cells));
 }
 
-/* Pixels [*begin, *end) may be between cell i and its neighbours; the others are not. */
+/* Sets *begin and *end such that only pixels [*begin, *end) can be between cell i and its
+ * neighbours. */
 static inline void fv_segment_reach(uint32_t *begin, uint32_t *end, uint32_t i, uint32_t cells,
                                     uint32_t pixels)
 {
@@ -48,7 +49,7 @@ typedef struct fv_segment_area {
     uint32_t top, bottom, left, right;
 } fv_segment_area;
 
-/* The pixels whose centres are in the cell of a token. */
+/* Returns the pixels whose centres are in the cell of a token. */
 static inline fv_segment_area fv_segment_own(const uint32_t *dim, uint32_t token)
 {
     const uint32_t across = dim[FV_SEGMENT_GRID], down = dim[FV_DIM_ROWS] / across;
@@ -59,7 +60,7 @@ static inline fv_segment_area fv_segment_own(const uint32_t *dim, uint32_t token
         fv_segment_start(u, across, width), fv_segment_start(u + 1, across, width)};
 }
 
-/* Those that a token may have a share of. */
+/* Returns an area that contains all pixels to which a token contributes. */
 static inline fv_segment_area fv_segment_seen(const uint32_t *dim, uint32_t token)
 {
     const uint32_t across = dim[FV_SEGMENT_GRID], down = dim[FV_DIM_ROWS] / across;
@@ -88,7 +89,7 @@ static inline fv_segment_pixel fv_segment_pixel_at(const uint32_t *dim, uint32_t
     return p;
 }
 
-/* Of `token`, which at an edge is there twice. */
+/* Returns the share of `token`, which occurs twice in the list at an edge of the grid. */
 static inline double fv_segment_share(const fv_segment_pixel *p, uint32_t token)
 {
     double share = 0;

@@ -1,4 +1,4 @@
-/* training.h: names for the dim[] and operands, by number, of gradients and losses; dim[] also has
+/* training.h: names for the indices of dim[] and operands of gradients and losses; dim[] also has
  * FV_ROW_C. The contract in ref_<op>.c defines each. */
 #ifndef FOVEA_SRC_TRAIN_TRAINING_H
 #define FOVEA_SRC_TRAIN_TRAINING_H
@@ -6,9 +6,9 @@
 #include "ops/contracts/linear_attention.h"
 #include "ops/op.h"
 
-enum { FV_GRAD_TOKENS = 2 }; /* dim[]: that are summed over */
+enum { FV_GRAD_TOKENS = 2 }; /* dim[]: number of tokens to sum over */
 
-/* `terms` of sums over them. */
+/* Returns the number of terms of a sum over these tokens, for `terms`. */
 static inline double fv_terms_tokens(const fv_problem *p)
 {
     return p->dim[FV_GRAD_TOKENS];
@@ -38,7 +38,7 @@ enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 };
 enum { FV_SEGMENT_LOGITS, FV_SEGMENT_MASK, FV_SEGMENT_WEIGHT, FV_SEGMENT_OUT };
 enum { FV_DEPTH_FOUND, FV_DEPTH_TRUTH, FV_DEPTH_WEIGHT, FV_DEPTH_MEAN, FV_DEPTH_OUT };
 
-/* Gradients of attention. FORWARD is the result of the forward step, DOUT the gradient of that
+/* Gradients of attention. FORWARD is the result of the forward step, and DOUT the gradient of that
  * result. */
 enum {
     FV_SOFTMAX_GRAD_Q,
@@ -48,11 +48,11 @@ enum {
     FV_SOFTMAX_GRAD_DOUT,
     FV_SOFTMAX_GRAD_OUT
 };
-/* FOVEATED_GRAD: what FOVEATED read, then */
+/* FOVEATED_GRAD: these follow the operands that FOVEATED reads */
 enum { FV_FOVEATED_GRAD_FORWARD = FV_FOVEATED_OUT, FV_FOVEATED_GRAD_DOUT, FV_FOVEATED_GRAD_OUT };
-/* LATTN_APPLY_GRAD and LATTN_STATE_GRAD: after the operands that LATTN_APPLY reads come */
+/* LATTN_APPLY_GRAD and LATTN_STATE_GRAD: these follow the operands that LATTN_APPLY reads */
 enum { FV_QUERY_GRAD_FORWARD = FV_APPLY_OUT, FV_QUERY_GRAD_DOUT, FV_QUERY_GRAD_OUT };
-/* LATTN_REDUCE_GRAD and LATTN_GATE_GRAD: after the operands that LATTN_REDUCE reads come */
+/* LATTN_REDUCE_GRAD and LATTN_GATE_GRAD: these follow the operands that LATTN_REDUCE reads */
 enum { FV_KEY_GRAD_STATE = FV_REDUCE_PARTIAL, FV_KEY_GRAD_DSTATE, FV_KEY_GRAD_OUT };
 /* LATTN_PARAM_GRAD */
 enum { FV_PARAM_GRAD_COLUMNS = 1, FV_PARAM_GRAD_ROWS = 2, FV_PARAM_GRAD_D = 3 }; /* dim[] */
@@ -71,7 +71,7 @@ enum {
     FV_MAP_GRAD_OUT
 };
 
-/* What both gradients of keys read; FV_LATTN_KEY_OPERANDS is of lattn_counts.h. */
+/* Operands of both gradients of keys. lattn_counts.h defines FV_LATTN_KEY_OPERANDS. */
 #define FV_LATTN_KEY_GRAD_OPERANDS                                                                 \
     FV_LATTN_KEY_OPERANDS,                                                                         \
         [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,                         \
