@@ -17,8 +17,8 @@ fovea_status fv_linear_form_set(struct json_t *config, const char *file,
 /* Reads the parameters in the section; those that are absent become 0. Returns FOVEA_EFORMAT if a
  * number is out of range. */
 fovea_status fv_linear_form_read(fovea_linear_attention_params *out, const fv_config *own);
-/* Returns an object with those of these keys that the section has, and their values, or NULL if
- * memory runs out. */
+/* Returns an object with the keys of these parameters that the section has, and their values.
+ * Returns NULL if memory runs out. */
 struct json_t *fv_linear_form_keys(const struct json_t *config);
 
 #endif

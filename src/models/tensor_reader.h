@@ -84,8 +84,8 @@ bool fv_reader_lists(const fv_tensor_reader *t, const char *prefix, const char *
 /* Returns FOVEA_EFORMAT unless n is from 1 to `most`. `what` is the name of n in the message. */
 fovea_status fv_reader_check_size(const fv_tensor_reader *t, const char *what, uint32_t n,
                                   uint32_t most);
-/* Returns FOVEA_EFORMAT if `key` in the configuration is a number other than n, which the tensors
- * give. */
+/* Returns FOVEA_EFORMAT if `key` in the configuration is a number other than n, the number
+ * according to the tensors. */
 fovea_status fv_reader_agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
                              uint32_t n);
 /* Reads dimension i of a tensor. The tensor must exist and the dimension must be from 1 to `most`;

@@ -85,7 +85,7 @@ static void write_costs(FILE *to, const linearise_run *r)
                 r->softmax.seconds / rows[i].cost->seconds, cli_bytes(rows[i].cost->bytes).text);
 }
 
-/* Writes the loss of each block, measured with the block alone. */
+/* Writes the loss of each block, measured with only this block changed. */
 static void write_blocks(FILE *to, const linearise_run *r)
 {
     fputs("| block |", to);

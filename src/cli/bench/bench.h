@@ -49,8 +49,8 @@ typedef struct bench_request {
     const char *kernel; /* part of a kernel's name */
     const char *shapes, *activation;
     const char *tokens, *heads, *dim, *value_dim, *mlp, *form, *op, *of;
-    const char *phase, *rows; /* of a language model: --phase and --rows */
-    const char *batch;        /* of a model: frames in a run */
+    const char *phase, *rows; /* arguments of --phase and --rows, for a language model */
+    const char *batch;        /* argument of --batch, for a model: frames in a run */
     bool causal;
     fovea_model *model;            /* the loaded MODEL */
     const bench_kernel_pick *pick; /* set for one case of BENCH_KERNEL */

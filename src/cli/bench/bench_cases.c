@@ -56,7 +56,7 @@ enum { AXES = 24 };
 struct axis_text {
     const char *option;
     const char **text; /* the request's field for the option's argument */
-    unsigned whats;    /* bit k: the option applies to benchmarks of kind k; 0: to all */
+    unsigned whats; /* bit k: the option applies to benchmarks of kind k; 0 if it applies to all */
 };
 
 /* Lists the options in the order of loops, the outermost first. */

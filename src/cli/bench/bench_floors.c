@@ -11,7 +11,7 @@
 /* largest number of heads; in softmax over windows each window is a head */
 enum { HEADS_MOST = 1 << 14 };
 
-/* ---- softmax attention alone ---- */
+/* ---- a single softmax attention ---- */
 
 static int check_softmax(bench_case *c, bench_verify *out)
 {

@@ -10,7 +10,7 @@ struct model_run {
     fovea_plan_options options;
     fovea_plan *anchor; /* keeps the weights that plans share in memory */
     fovea_frame *frame; /* the batch; all frames have the same pixels */
-    fovea_output *outs; /* theirs */
+    fovea_output *outs; /* their outputs */
     uint8_t *pixels;
     float *out; /* outputs of all frames, one after the other */
     size_t n;   /* floats in the output of a frame */

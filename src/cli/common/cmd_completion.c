@@ -9,7 +9,7 @@
 /* The values that may follow an option or a command's name, by their kind. */
 typedef struct values {
     enum { ANYTHING, WORDS, FILES, MODELS } kind;
-    char *words; /* of kind WORDS, separated by blanks; to be freed */
+    char *words; /* for kind WORDS: the words, separated by blanks; the caller frees them */
 } values;
 
 static char *joined(const char *(*at)(size_t), const char *before)

@@ -24,7 +24,7 @@ typedef struct dataset {
     const char *path;
     char *folder;      /* path without '/' at its end; the paths of all files begin with it */
     size_t n, masks;   /* number of pictures; number of pictures with a mask, which is 0 or n */
-    size_t classes;    /* number of classes of labels; 0: there are no labels */
+    size_t classes;    /* number of classes of labels; 0 without labels */
     char **class_name; /* NULL if the classes have no names */
     /* all pictures are two or more levels below `folder`, none directly in a class's folder */
     bool deep;

@@ -16,9 +16,9 @@ uint64_t machine_memory_peak(void);
 /* Clocks and temperatures; unknown values are 0. If the environment sets FOVEA_ROOT, files are read
  * from that folder instead of /. */
 typedef struct machine_state {
-    double clock_mhz;   /* of the fastest processor */
-    double gpu_mhz;     /* of the fastest GPU or other non-CPU device with a scaled clock */
-    double celsius;     /* of the hottest zone */
+    double clock_mhz;   /* clock of the fastest processor */
+    double gpu_mhz;     /* clock of the fastest GPU or other non-CPU device with a scaled clock */
+    double celsius;     /* temperature of the hottest zone */
     uint64_t throttled; /* number of times that a processor was throttled because of heat */
     double spin;        /* seconds that a fixed amount of work takes on one processor */
 } machine_state;

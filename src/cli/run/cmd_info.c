@@ -93,7 +93,7 @@ static void show_attentions(void)
         "attention)");
 }
 
-/* Returns all texts of one of the library's lists, or an empty array unless `wanted`. */
+/* Returns all texts in one of the library's lists, or an empty array if `wanted` is false. */
 static json_t *texts(const char *(*at)(size_t), bool wanted)
 {
     json_t *list = json_array();

@@ -7,7 +7,7 @@
 
 struct result {
     op_rows out;
-    float *state;  /* of causal operations: the saved states, one per batch */
+    float *state;  /* for causal operations: the saved states, one per batch */
     size_t floats; /* floats of each state */
 };
 

@@ -54,7 +54,7 @@ static int check(run_state *r, void *own)
                : CLI_OK;
 }
 
-/* ---- what is wanted ---- */
+/* ---- requested outputs ---- */
 
 static cli_word stage_name(uint32_t i)
 {

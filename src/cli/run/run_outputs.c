@@ -65,7 +65,7 @@ static const char *result_name(const run_state *r, const char *name)
     return cli_makes_boxes(r->s.model, name) ? name : NULL;
 }
 
-/* ---- what is wanted ---- */
+/* ---- requested outputs ---- */
 
 /* Requests the first output. Also requests the embeddings, if no file is written and the results
  * are printed as text. */

@@ -10,7 +10,7 @@ typedef struct points {
     const char *path; /* argument of --pose, or NULL */
     bool wanted;
     fovea_keypoint *found; /* key points of the current picture: `count` points for each person */
-    people_box *box;       /* theirs */
+    people_box *box;       /* boxes of these persons */
     size_t people, capacity, count;
     json_t *coco;
 } points;
