@@ -1,7 +1,7 @@
 /* fovea.h: vision transformers with linear attention at high resolution on edge devices.
  *
- * This is the public interface. A *model* (immutable: configuration and memory-mapped weights)
- * becomes a *plan* (for one device, one frame size, one attention), and a plan *runs* frames. A
+ * This is the public interface. A *plan* is made from a *model* (immutable: configuration and
+ * memory-mapped weights) for one device, one frame size and one attention. A plan *runs* frames. A
  * first program:
  *
  *     fovea_device *device;
@@ -23,7 +23,7 @@
  *         fovea_run(plan, &frame, &out, 1);
  *     }
  *
- * This header includes its parts, each of which can be included by itself:
+ * This header includes the following headers, each of which can be included by itself:
  *
  *     errors.h           status codes, messages, version, memory in use
  *     tensors.h          element types, 16-bit floats, safetensors files
@@ -31,7 +31,7 @@
  *     models.h           models, preprocessing of pictures
  *     wisdom_store.h     tuning results as text
  *     plans.h            plans of models; running frames
- *     results.h          what outputs say: depth, classes, masks, boxes, key points
+ *     results.h          results from outputs: depth, classes, masks, boxes, key points
  *     crops.h            people in boxes, pictures that are run in parts
  *     video.h            colours and layouts of frames of cameras and decoders
  *     mailbox.h          the newest frame of a camera, with deadlines
@@ -47,7 +47,7 @@
  *   - A function that can fail returns a fovea_status, 0 or negative. Its argument `out`
  *     receives the result, and is left untouched on failure; fovea_error() then returns one line
  *     that names what failed and how to remedy it. The headers name the status codes that are
- *     particular to a function, without FOVEA_; every function that takes pointers may return
+ *     particular to a function, without FOVEA_. Every function that takes pointers may return
  *     EINVAL for NULL. Functions that return void cannot fail, and accept NULL. Functions that take
  *     an index return 0, or NULL, past the end.
  *   - fovea_plan_create decides everything that can be decided. After it nothing is allocated, no
@@ -58,7 +58,7 @@
  *     different objects they may. A model may be used by many threads, and a device by many plans.
  *     An object is freed or closed once, when no thread uses it any more.
  *   - Processes. After fork() the CPU device, its plans and its models continue in the child, on
- *     the calling thread alone, unless another thread was inside the library. Devices of OpenCL and
+ *     the calling thread only, unless another thread was inside the library. Devices of OpenCL and
  *     CUDA work only in the process that opened them, as their drivers do.
  *   - Units are seconds, bytes and pixels. Activations are float32 rows of channels,
  *     [token][channel], with contiguous channels.
@@ -75,8 +75,7 @@
  *     fovea_external_image_plane, fovea_linear_attention_params, fovea_accuracy.
  *   - Zero in an option means the default, unless the option says otherwise.
  *   - The comment on a function says what a string that it returns belongs to. Static strings are
- *     valid for ever.
- */
+ *     always valid. */
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
 

@@ -1,9 +1,10 @@
-/* mailbox.h: hands the newest frame of a camera to a model that is slower than the camera. A part
- * of fovea.h, whose rules hold here.
+/* mailbox.h: hands the newest frame of a camera to a model that is slower than the camera. This
+ * header is part of fovea.h, whose rules apply here.
  *
- * If frames queued up, results would be ever older. A fovea_mailbox therefore holds one frame at
- * most, like Vulkan's mailbox present mode: a newer frame replaces one that is still waiting, and
- * the replaced frame is dropped and counted. One thread puts frames, another takes them.
+ * If frames queued up, the latency of results would keep growing. A fovea_mailbox therefore holds
+ * at most one frame, like Vulkan's mailbox present mode: a newer frame replaces one that is still
+ * waiting, and the replaced frame is dropped and counted. One thread puts frames; another takes
+ * them.
  *
  * The camera's thread:
  *
@@ -19,12 +20,11 @@
  *         give_back(camera, frame);
  *     }
  *
- * To the mailbox a frame is a pointer that it never dereferences: to pixels, to a
- * fovea_external_image, to a buffer of the camera. Nothing is copied, and every frame has one owner
- * at a time: the thread that puts it, then the mailbox, then the thread that takes it, or `drop`.
- * With one buffer being filled, one waiting, one being computed with and one on its way back, a
- * camera needs four buffers.
- */
+ * For the mailbox a frame is a pointer that it never dereferences, for example to pixels, to a
+ * fovea_external_image or to a buffer of the camera. Nothing is copied, and every frame has one
+ * owner at a time: the thread that puts it, then the mailbox, then the thread that takes it, or
+ * `drop`. A camera needs four buffers: one that is being filled, one that waits, one that the model
+ * reads, and one that is being returned. */
 #ifndef FOVEA_MAILBOX_H
 #define FOVEA_MAILBOX_H
 
@@ -36,55 +36,57 @@ typedef struct fovea_mailbox fovea_mailbox;
 
 typedef struct fovea_mailbox_options {
     size_t struct_size;
-    /* Called with a frame that will not be taken, which is the callback's from then on. It runs in
+    /* Called with a frame that will not be taken, and that the callback then owns. It runs in
      * fovea_mailbox_put for a frame that was replaced, in fovea_mailbox_take for one whose deadline
-     * has passed, and in fovea_mailbox_free for one that still waits. NULL: dropped frames need no
-     * action. */
+     * has passed, and in fovea_mailbox_free for a frame that still waits. NULL: dropped frames need
+     * no action. */
     void (*drop)(void *ctx, void *frame);
     void *ctx; /* the first argument of `drop` */
 } fovea_mailbox_options;
 #define FOVEA_MAILBOX_OPTIONS_INIT FOVEA_INIT(fovea_mailbox_options, )
 
-/* Creates an empty mailbox. `options` may be NULL. This call allocates, those below do not. ENOMEM.
- * Thread-safe. */
+/* Creates an empty mailbox. `options` may be NULL. This call allocates; the functions below do not.
+ * Returns ENOMEM if memory runs out. Thread-safe. */
 FOVEA_API fovea_status fovea_mailbox_create(fovea_mailbox **out,
                                             const fovea_mailbox_options *options);
-/* Drops the waiting frame, if there is one, and frees the mailbox. No thread may put or take any
- * more. */
+/* Drops the waiting frame, if there is one, and frees the mailbox. No thread may put or take frames
+ * any more. */
 FOVEA_API void fovea_mailbox_free(fovea_mailbox *mailbox);
 
-/* Hands over a frame whose result is useful for `deadline` seconds from now; 0: for ever. Takes no
- * lock and never waits. EINVAL for a NULL frame, a negative deadline, and after fovea_mailbox_end;
- * the frame then stays the caller's. One thread at a time; another may take meanwhile. */
+/* Hands over a frame whose result is useful for `deadline` seconds from now, or without limit if
+ * `deadline` is 0. Takes no lock and never waits. Returns EINVAL for a NULL frame, for a negative
+ * deadline, and after fovea_mailbox_end; the frame then stays the caller's. One thread at a time;
+ * another thread may take frames meanwhile. */
 FOVEA_API fovea_status fovea_mailbox_put(fovea_mailbox *mailbox, void *frame, double deadline);
-/* Says that no more frames will be put. To be called by the thread that puts them. */
+/* Tells the mailbox that no more frames will be put. Must be called by the thread that puts frames.
+ */
 FOVEA_API void fovea_mailbox_end(fovea_mailbox *mailbox);
 
-/* Takes the newest frame that was put, and waits up to `timeout` seconds for one; negative: without
- * limit. A frame whose deadline has passed is dropped, and the next one is waited for. *frame is
- * NULL once no frame waits and fovea_mailbox_end was called. ETIMEOUT: no frame came in time. One
- * thread at a time. */
+/* Takes the newest frame that was put. Waits up to `timeout` seconds for one, or without limit if
+ * `timeout` is negative. Drops a frame whose deadline has passed, and waits for the next one.
+ * *frame is NULL once no frame waits and fovea_mailbox_end was called. Returns ETIMEOUT if no frame
+ * was put in time. One thread at a time. */
 FOVEA_API fovea_status fovea_mailbox_take(fovea_mailbox *mailbox, double timeout, void **frame);
 
-/* fovea_wait for the frame that was taken last and submitted as `ticket`, for as long as its
- * deadline allows. ETIMEOUT: the deadline passed first, and the frame is still in flight; its
- * pixels and outputs must stay valid until fovea_wait has returned for the ticket. On the CPU,
- * which computes inside this call, the result is OK however late it is. A late result is counted
- * once. To be called by the thread that takes. */
+/* Calls fovea_wait for the frame that was taken last and submitted as `ticket`, and waits as long
+ * as its deadline allows. Returns ETIMEOUT if the deadline passes first. The frame is then still in
+ * flight, and its pixels and outputs must stay valid until fovea_wait has returned for the ticket.
+ * On the CPU, which computes inside this call, the result is OK however late it is. A late result
+ * is counted once. Must be called by the thread that takes frames. */
 FOVEA_API fovea_status fovea_mailbox_wait(fovea_mailbox *mailbox, fovea_plan *plan,
                                           fovea_ticket ticket);
 
-/* Counts of the frames so far. Each frame that was put was taken, was replaced, has expired, or
+/* Counts of the frames so far. Each frame that was put has been taken or replaced, has expired, or
  * still waits. */
 typedef struct fovea_mailbox_info {
     size_t struct_size;
     uint64_t put, taken;
-    uint64_t replaced; /* dropped for a newer frame */
+    uint64_t replaced; /* dropped because of a newer frame */
     uint64_t expired;  /* dropped by fovea_mailbox_take, because the deadline had passed */
-    uint64_t late;     /* taken, but fovea_mailbox_wait had the result after the deadline */
+    uint64_t late;     /* taken, but fovea_mailbox_wait returned the result after the deadline */
 } fovea_mailbox_info;
 #define FOVEA_MAILBOX_INFO_INIT FOVEA_INIT(fovea_mailbox_info, )
-/* Thread-safe. */
+/* Reads the counts. Thread-safe. */
 FOVEA_API fovea_status fovea_mailbox_query(const fovea_mailbox *mailbox, fovea_mailbox_info *out);
 
 FOVEA_END_DECLS

@@ -1,15 +1,16 @@
-/* operations.h: attention, or a matrix product, as a single operation that is planned like a model;
- * the state of causal attention. A part of fovea.h, whose rules hold here.
+/* operations.h: attention, or a matrix product, as a single operation that is planned like a model,
+ * and the state of causal attention. This header is part of fovea.h, whose rules apply here.
  *
- * Rows of q and k have heads * d columns, of which head h owns [h d, (h+1) d); rows of v and of the
- * output have heads * dv. Below phi is a feature map, mean_j the mean over the keys, s `scale`.
+ * Rows of q and k have heads * d columns, of which head h owns [h d, (h+1) d). Rows of v and of the
+ * output have heads * dv columns. In the equations, phi is a feature map, mean_j is the mean over
+ * the keys, and s is `scale`.
  *
  * Bidirectional (`causal` 0), `attention` =
  *   softmax            out_i = sum_j softmax_j(s q_i.k_j) v_j
  *   linear[:MAP]       w_ij = s phi(q_i).phi(k_j);   out_i = sum_j w_ij v_j / (sum_j w_ij + eps)
  *                      MAP: elu1 (ELU + 1, the default), relu, exp, softplus, softmax (over the d
- *                      channels), silu, identity; the last two only with `normalise` 0: there
- *                      is then no divisor, and exp is limited to e^88. (ViT-AdaLA: elu1)
+ *                      channels), silu, identity; the last two require `normalise` 0, which
+ *                      removes the divisor, and limits exp to e^88. (ViT-AdaLA: elu1)
  *   mala[:MAP]         z_i = s phi(q_i).mean_j phi(k_j)
  *                      out_i = (1 + 1/(z_i + eps)) s mean_j (R phi(q_i)).(R phi(k_j)) v_j
  *                              - z_i mean_j v_j
@@ -39,21 +40,21 @@
  *   sla-NAME           any of these but softmax with the gates of SLA (arXiv 2602.01744):
  *                      phi(k_j) <- G^K_j phi(k_j);  out_i <- G^Q_i out_i
  *
- * `eps` is added to a sum for linear, to a mean for the others. `normalise` 0 is supported for
- * linear, pola and nala. Mechanisms whose equations have no s ignore `scale`.
+ * `eps` is added to a sum for linear, and to a mean for the other mechanisms. `normalise` 0 is
+ * supported for linear, pola and nala. Mechanisms whose equations have no s ignore `scale`.
  *
- * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, Z (d') its denominator; a
- * fovea_state stores both; for mala it stores means instead. `attention` =
+ * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, and Z (d') its denominator. A
+ * fovea_state stores both, or means instead for mala. `attention` =
  *   softmax            out_i = sum_{j<=i} softmax_j(s q_i.k_j) v_j; the state: keys and values
  *   linear[:MAP]       S_t = S_{t-1} + phi(k_t)^T v_t;  Z_t = Z_{t-1} + phi(k_t)
  *                      out_t = s phi(q_t) S_t, with normalise over s phi(q_t).Z_t + eps
  *   mala[:MAP]         z_t = s phi(q_t).mean_{j<=t} phi(k_j)
  *                      out_t = (1 + 1/(z_t + eps)) s phi(q_t) mean_{j<=t} phi(k_j)^T v_j
  *                              - z_t mean_{j<=t} v_j
- *                      MAP: elu1 (default), relu, exp (limited to e^88). The last token sees what
- *                      all see without `causal`. The state: number of tokens, means of phi(k) and
+ *                      MAP: elu1 (default), relu, exp (limited to e^88). The last token attends as
+ *                      without `causal`. The state: number of tokens, means of phi(k) and
  *                      of v, and their covariance, which stay accurate over any number of
- *                      tokens. The number stops at 2^24; from then on old tokens fade
+ *                      tokens. The number stops at 2^24; after that, old tokens fade
  *   mala-paper[:MAP]   the same with s = t, eps = 0 (the smallest float)
  *   retention[:MAP]    S_t = e^{a_h} S_{t-1} + phi(k_t)^T v_t;  out_t = s phi(q_t) S_t
  *                      a_h = log_decay[h], NULL: ln(1 - 2^(-5-h)) (RetNet)
@@ -66,18 +67,17 @@
  *   sla-NAME           phi(q) times G^Q, phi(k) times G^K; for the delta rules v times G^K instead;
  *                      with normalise out_t times G^Q instead
  *
- * `eps` is for linear and mala, `normalise` 0 for linear only; the others have no divisor.
+ * `eps` applies to linear and mala, and `normalise` 0 only to linear; the others have no divisor.
  *
  * Except for mala, MAP is one of linear's maps, or nala, nala-paper or hedgehog (d' = 2 d; not for
- * gla). Without MAP linear has elu1, the others identity. `l2norm`: phi(q), phi(k) <-
- * x / sqrt(|x|^2 + 1e-6), before scale and gates.
+ * gla). The default MAP is elu1 for linear, and identity for the others. `l2norm`: phi(q), phi(k)
+ * <- x / sqrt(|x|^2 + 1e-6), before scale and gates.
  *
- * Inputs by name, in this order, as far as they apply: q, k, v; log_decay (gla: a,
+ * The inputs that apply have these names, in this order: q, k, v; log_decay (gla: a,
  * gated-delta-rule: g); beta; gate_q, gate_k: G^Q (rows x heads) and G^K (keys x heads), or their
- * logits, or x (rows x gate_width); out_gate (rows x heads*dv). q, k, v have type `storage`, the
- * output has `out_storage`, all others are float32. Arithmetic is float32, except for
- * products, whose precision is `compute`.
- */
+ * logits, or x (rows x gate_width); out_gate (rows x heads*dv). q, k and v have type `storage`, the
+ * output has type `out_storage`, and all others are float32. Arithmetic is float32, except for
+ * products, whose precision is `compute`. */
 #ifndef FOVEA_OPERATIONS_H
 #define FOVEA_OPERATIONS_H
 
@@ -85,41 +85,43 @@
 
 FOVEA_BEGIN_DECLS
 
-/* How SLA's gates are computed. The weights W, gate_q for G^Q and gate_k for G^K, have no bias. */
+/* The way in which SLA's gates are computed. The weights W, gate_q for G^Q and gate_k for G^K, have
+ * no bias. */
 typedef enum fovea_gates {
     FOVEA_GATES_READY,       /* inputs are the gates */
     FOVEA_GATES_LOGITS,      /* inputs are logits: gates = softmax over the heads */
     FOVEA_GATES_X_DENSE,     /* logits = x W^T, W (heads, gate_width); keys == rows */
-    FOVEA_GATES_Q_DENSE,     /* logits = [q_1 .. q_H] W^T, W (heads, heads*d); of k for G^K */
+    FOVEA_GATES_Q_DENSE,     /* logits = [q_1 .. q_H] W^T, W (heads, heads*d); for G^K, of k */
     FOVEA_GATES_Q_BLOCKDIAG, /* logit of head h = q_h.w_h, W (heads, d) */
 } fovea_gates;
 
-/* What the output is multiplied by; g is the input out_gate. */
+/* The factor of the output; g is the input out_gate. */
 typedef enum fovea_out_gate {
-    FOVEA_OUT_GATE_PLAIN,  /* nothing */
+    FOVEA_OUT_GATE_PLAIN,  /* no factor */
     FOVEA_OUT_GATE_LINEAR, /* g */
     FOVEA_OUT_GATE_SILU    /* silu(g) */
 } fovea_out_gate;
 
 /* How a causal operation over many tokens is computed. */
 typedef enum fovea_form {
-    FOVEA_FORM_AUTO,      /* chosen */
+    FOVEA_FORM_AUTO,      /* chosen automatically */
     FOVEA_FORM_RECURRENT, /* token by token */
-    FOVEA_FORM_CHUNK,     /* matrix products over chunks of `chunk` tokens (0: chosen) */
+    FOVEA_FORM_CHUNK,     /* matrix products over chunks of `chunk` tokens (0: chosen
+                             automatically) */
 } fovea_form;
 
 typedef struct fovea_attention_options { /* More than 25 fields: a whole equation */
     size_t struct_size;
     const char *attention;               /* one of the names above; NULL: "softmax" */
-    uint32_t rows;                       /* queries */
-    uint32_t keys;                       /* 0: as many as queries */
+    uint32_t rows;                       /* number of queries */
+    uint32_t keys;                       /* number of keys; 0: that of queries */
     uint32_t heads, head_dim, value_dim; /* d and dv; must be given */
-    double scale, eps;                   /* the documented s and eps;
+    double scale, eps;                   /* s and eps of the equations;
                                             FOVEA_ATTENTION_OPTIONS_INIT sets 1 and 1e-6, */
-    int normalise;                       /* and 1 here */
-    int causal;                          /* nonzero: token i sees the tokens up to i */
-    fovea_dtype storage, out_storage;    /* of q, k, v; of the output */
-    fovea_form form;                     /* of a causal operation */
+    int normalise;                       /* and 1 for this field */
+    int causal;                          /* nonzero: token i attends only to tokens up to i */
+    fovea_dtype storage, out_storage;    /* types of q, k, v, and of the output */
+    fovea_form form;                     /* form of a causal operation */
     int l2norm;
     double alpha;               /* pola: alpha; 0: 4. nala and nala-paper: lambda; 0: 3. Causal
                                    attention always uses 3 */
@@ -135,26 +137,29 @@ typedef struct fovea_attention_options { /* More than 25 fields: a whole equatio
     const float *rope_cos, *rope_sin;
     uint32_t rope_width, rope_height;
     fovea_gates gates;
-    const float *gate_q, *gate_k; /* W of G^Q and of G^K */
+    const float *gate_q, *gate_k; /* weights W of G^Q and of G^K */
     uint32_t gate_width;
-    /* After the attention, in this order: plus a depthwise convolution of v over the grid of tokens
-     * (bidirectional, keys == rows); layer normalisation over heads*dv; times g or silu(g). */
+    /* Further steps after the attention, in this order: adds a depthwise convolution of v over the
+     * grid of tokens (bidirectional, keys == rows); layer normalisation over heads*dv; multiplies
+     * by g or silu(g). */
     uint32_t grid_width, grid_height;
-    uint32_t local_size; /* odd, up to 31, zeros around the grid; 0: no convolution */
+    uint32_t local_size; /* size of the filter, odd, up to 31, with zeros around the grid; 0: no
+                            convolution */
     int local_shared;    /* nonzero: weight (dv, size, size), bias (dv), the same for all heads;
                             0: (heads*dv, size, size), (heads*dv) */
-    const float *local_weight; /* cross-correlation */
-    const float *local_bias;   /* NULL: none */
+    const float *local_weight; /* weights of a cross-correlation */
+    const float *local_bias;   /* NULL: no bias */
     const float *norm_weight;  /* (heads*dv); NULL: no normalisation */
-    const float *norm_bias;    /* (heads*dv); NULL: none */
+    const float *norm_bias;    /* (heads*dv); NULL: no bias */
     double norm_eps;           /* 0: 1e-5 */
     fovea_out_gate out_gate;
     fovea_schedule schedule;
-    uint32_t chunk;        /* rows at a time; 0: chosen */
-    uint64_t memory_limit; /* this and the next as in fovea_plan_options; states are never tuned */
+    uint32_t chunk;        /* rows per chunk; 0: chosen automatically */
+    uint64_t memory_limit; /* this field and the next are as in fovea_plan_options; states are
+                              never tuned */
     fovea_rigor rigor;
     double tune_seconds;
-    fovea_compute compute;      /* INT8 is BF16, AUTO F32: see fovea_gemm_options */
+    fovea_compute compute;      /* INT8 means BF16, and AUTO means F32: see fovea_gemm_options */
     const float *map_q, *map_k; /* hedgehog: W of queries and of keys (heads, d, d); NULL: unit
                                    matrices */
 } fovea_attention_options;
@@ -162,10 +167,11 @@ typedef struct fovea_attention_options { /* More than 25 fields: a whole equatio
     FOVEA_INIT(fovea_attention_options, FOVEA_SET(scale, 1), FOVEA_SET(eps, 1e-6),                 \
                FOVEA_SET(normalise, 1))
 
-/* Plans an attention. What the options point to is copied. The plan is queried and freed like any
- * other; fovea_op_run runs it. EINVAL: shapes that contradict each other, zero tokens, a mechanism
- * that cannot do what is asked for; ENOTSUP: an attention, or a combination, that is not supported,
- * which the message names; ENOMEM. Thread-safe. */
+/* Plans an attention. The data that the options point to is copied. The plan is queried and freed
+ * like any other; fovea_op_run runs it. Returns EINVAL for shapes that contradict each other, for
+ * zero tokens, and for options that the mechanism does not have. Returns ENOTSUP for an attention
+ * or a combination that is not supported, which the message names. Returns ENOMEM if memory runs
+ * out. Thread-safe. */
 FOVEA_API fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_device *device,
                                                    const fovea_attention_options *options);
 
@@ -173,18 +179,17 @@ FOVEA_API fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_devic
 typedef struct fovea_gemm_options {
     size_t struct_size;
     uint32_t rows, in, out;
-    fovea_dtype storage, out_storage; /* of a and of the output; arithmetic is float32 */
+    fovea_dtype storage, out_storage; /* types of a and of the output; arithmetic is float32 */
     const float *weight;              /* (out, in); the plan packs a copy */
     const float *bias;                /* (out) or NULL */
     const char *activation; /* NULL, or a name such as "gelu": `fovea bench --help` lists all
                                names, and so does the message for an unknown name */
     fovea_schedule schedule;
-    uint32_t chunk;        /* rows at a time; 0: chosen */
-    uint64_t memory_limit; /* this and the next as in fovea_plan_options */
+    uint32_t chunk;        /* rows per chunk; 0: chosen automatically */
+    uint64_t memory_limit; /* this field and the next are as in fovea_plan_options */
     fovea_rigor rigor;
     double tune_seconds;
-    /* AUTO is F32. With the others `a` is first converted to bfloat16 where it is stored
-     * otherwise. */
+    /* AUTO means F32. For the others, `a` is first converted to bfloat16 if it has another type. */
     fovea_compute compute;
 } fovea_gemm_options;
 #define FOVEA_GEMM_OPTIONS_INIT FOVEA_INIT(fovea_gemm_options, )
@@ -193,71 +198,72 @@ typedef struct fovea_gemm_options {
 FOVEA_API fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
                                               const fovea_gemm_options *options);
 /* Describes the attention of a block as an operation. Output `index` of the model's plan must be
- * the queries of the block ("stage1.block0.q"); the operation takes rows of that output and of the
+ * the queries of the block ("stage1.block0.q"); the operation reads rows of that output and of the
  * block's keys ("stage1.block0.k"). *out receives its name, sizes, scale, eps, learned vectors and
- * rotation; `keys` is the number of keys that one query sees. Pointers in it belong to the plan.
- * The gates of sla-NAME are left out, and foveated attention is not such an operation. EINVAL:
- * another output. Thread-safe. */
+ * rotation; `keys` is the number of keys that one query attends to. Pointers in it belong to the
+ * plan. The gates of sla-NAME are left out, and foveated attention is not such an operation.
+ * Returns EINVAL for any other output. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_attention(const fovea_plan *plan, size_t index,
                                             fovea_attention_options *out);
-/* The numbers that are added to the scores of query `row` of such an output: (heads, rows of the
- * block's keys). -INFINITY for keys that the query does not see because they are in another window.
- * EINVAL: `floats`, the number of elements of `bias`, is not heads times these rows.
- * Thread-safe. */
+/* Writes the numbers that are added to the scores of query `row` of such an output: (heads, rows of
+ * the block's keys). They are -INFINITY for keys that the query does not attend to because they are
+ * in another window. Returns EINVAL if `floats`, the number of elements of `bias`, is not heads
+ * times the number of these rows. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_attention_bias(const fovea_plan *plan, size_t index, uint32_t row,
                                                  float *bias, size_t floats);
 
-/* The name of input `index` of the operation, from 0: "q", "beta". NULL past the end. A static
- * string. Thread-safe. */
+/* Returns the name of input `index` of the operation, from 0, such as "q" or "beta", or NULL past
+ * the end. The string is static. Thread-safe. */
 FOVEA_API const char *fovea_op_input(const fovea_plan *plan, size_t index);
 
 typedef struct fovea_matrix {
     void *data;    /* aligned for its element type */
-    size_t stride; /* elements from row to row; 0: rows are packed */
+    size_t stride; /* row stride in elements; 0: rows are packed */
 } fovea_matrix;
 /* Runs the operation on its inputs, in the order of fovea_op_input. A causal operation begins with
- * a zero state. EINVAL: another number of inputs, missing data, a stride of less than one row;
- * EDEVICE. One thread at a time per plan. */
+ * a zero state. Returns EINVAL for another number of inputs, for missing data, and for a stride of
+ * less than one row, or EDEVICE. One thread at a time per plan. */
 FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs, size_t n_inputs,
                                     fovea_matrix output);
 
-/* ---------------------------------------------------------------------------------------------
- * The state of a causal operation, which advances as tokens come. One thread at a time per state.
- */
+/* --------------------------------------------------------------------------------------------- The
+ * state of a causal operation, which advances with every token. One thread at a time per state. */
 
 typedef struct fovea_state fovea_state;
 
 /* Creates a zero state, and the plans that advance it by one token and by up to options->rows
  * tokens at a time. `options` are those of fovea_attention_plan_create, with `causal`. The state of
- * softmax is a cache: `keys` is the number of tokens that it can hold, 1 to 2^24. Other states have
- * `keys` 0 or `rows`. Nothing is allocated afterwards. Errors as of fovea_attention_plan_create.
+ * softmax is a cache: `keys` is its capacity, from 1 to 2^24 tokens. Other states have `keys` 0 or
+ * `rows`. Nothing is allocated afterwards. Errors are those of fovea_attention_plan_create.
  * Thread-safe. */
 FOVEA_API fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
                                           const fovea_attention_options *options);
 FOVEA_API void fovea_state_free(fovea_state *state);
-/* The name of input `index`, like fovea_op_input. */
+/* Returns the name of input `index`, as fovea_op_input does. */
 FOVEA_API const char *fovea_state_input(const fovea_state *state, size_t index);
 /* Advances the state by one token, in recurrent form. Each input and the output have one row. */
 FOVEA_API fovea_status fovea_state_step(fovea_state *state, const fovea_matrix *inputs,
                                         size_t n_inputs, fovea_matrix output);
-/* Advances the state by `rows` tokens, 1 to options->rows, in the form of the options. Any division
- * of a sequence into calls gives the same results up to rounding. EINVAL: arguments as for
- * fovea_op_run, or more tokens than the cache of softmax can hold; the state is then as before. */
+/* Advances the state by `rows` tokens, from 1 to options->rows, in the form of the options. Any
+ * split of a sequence into calls gives the same results up to rounding. Returns EINVAL as
+ * fovea_op_run does, or for more tokens than the cache of softmax can hold; the state is then
+ * unchanged. */
 FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
                                         const fovea_matrix *inputs, size_t n_inputs,
                                         fovea_matrix output);
-/* Makes the state zero again, which is necessary after EDEVICE. */
+/* Sets the state to zero, which is necessary after EDEVICE. */
 FOVEA_API fovea_status fovea_state_reset(fovea_state *state);
-/* The number of floats of a saved state. S (heads, d', dv), then with `normalise` Z (heads, d'); d'
- * is d, and for the maps nala and nala-paper 2 d; neither contains `scale`. mala: the covariance of
- * phi(k) and v (heads, d, dv), the means of phi(k) (heads, d) and of v (heads, dv), then the number
- * of tokens, once for each head. softmax: keys (heads, `keys` of the options, d), values (heads,
- * `keys`, dv), then the number of tokens. */
+/* Returns the number of floats of a saved state. It contains S (heads, d', dv), then with
+ * `normalise` Z (heads, d'). d' is d, and 2 d for the maps nala and nala-paper; neither contains
+ * `scale`. For mala, it contains the covariance of phi(k) and v (heads, d, dv), the means of phi(k)
+ * (heads, d) and of v (heads, dv), then the number of tokens, once for each head. For softmax, it
+ * contains keys (heads, `keys` of the options, d), values (heads, `keys`, dv), then the number of
+ * tokens. */
 FOVEA_API size_t fovea_state_size(const fovea_state *state);
-/* Copies the state to `out`. EINVAL: `floats` is not fovea_state_size. */
+/* Copies the state to `out`. Returns EINVAL if `floats` is not fovea_state_size. */
 FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);
-/* Replaces the state by a saved one. EINVAL: `floats` is not fovea_state_size, or the number of
- * tokens is not one that the cache of softmax can hold; the state is then as before. */
+/* Replaces the state by a saved one. Returns EINVAL if `floats` is not fovea_state_size, or if the
+ * cache of softmax cannot hold the number of tokens; the state is then unchanged. */
 FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
 
 FOVEA_END_DECLS

@@ -1,13 +1,14 @@
-/* results.h: what the outputs of a frame say: depth and class of every pixel, masks, boxes, key
- * points. A part of fovea.h, whose rules hold here.
+/* results.h: computes results from the outputs of a frame: depth and class of every pixel, masks,
+ * boxes, key points. This header is part of fovea.h, whose rules apply here.
  *
  * Each function takes a plan and the outputs of one frame, in the plan's order, as fovea_run wrote
- * them; fovea_output_info.kind says what each output is. It allocates nothing and computes in the
- * calling thread. One thread at a time per plan, like a frame. EINVAL: the plan lacks an output
- * that is needed, which the message names; a buffer is too small, and the message says how much is
- * needed. NaN and infinities in outputs give the results that are described here, never an error.
+ * them; fovea_output_info.kind is the kind of each output. The functions allocate nothing and
+ * compute in the calling thread. One thread at a time per plan, as for running frames. They return
+ * EINVAL if the plan lacks a required output, which the message names, or if a buffer is too small;
+ * the message then states the required size. NaN and infinities in outputs give the results that
+ * are described here, never an error.
  *
- * A map has a number for each pixel, row by row, of one of two extents:
+ * A map has a number for each pixel, row by row, and one of two extents:
  *
  *   FOVEA_EXTENT_FRAME    the frame: fovea_plan_options.frame.width x height
  *   FOVEA_EXTENT_PICTURE  the picture as it was run: fovea_plan_info.width x height
@@ -15,11 +16,10 @@
  * Outputs have coarser grids, which are interpolated as torch does with align_corners=False: depth
  * bicubically and classes bilinearly, both directly to the pixels of the map; masks bilinearly to
  * the picture as it was run, and from there bilinearly to the map. Pixels that crop and resize have
- * left out are outside of the picture; padding is not part of the map.
+ * left out are outside the picture; padding is not part of the map.
  *
- * The coordinates of masks, boxes and key points are pixels of the frame, whatever was resized and
- * cropped: (0, 0) is the upper left corner of its first pixel.
- */
+ * The coordinates of masks, boxes and key points are in pixels of the frame, whatever the resize
+ * and the crop: (0, 0) is the upper left corner of its first pixel. */
 #ifndef FOVEA_RESULTS_H
 #define FOVEA_RESULTS_H
 
@@ -34,23 +34,23 @@ typedef enum fovea_extent {
 
 /* ---- classes of the picture: an output of FOVEA_OUTPUT_LOGITS ---- */
 
-/* Turns the n logits of one picture into the scores that fovea_model_info.scores describes. n is
+/* Converts the n logits of one picture to the scores that fovea_model_info.scores describes. n is
  * the number of classes, and `scores`, which may be `logits`, has n elements. fovea_model_label
- * names the classes. EINVAL: n is not the number of classes. Thread-safe. */
+ * names the classes. Returns EINVAL if n is not the number of classes. Thread-safe. */
 FOVEA_API fovea_status fovea_class_scores(const fovea_model *model, const float *logits, size_t n,
                                           float *scores);
 
 /* ---- depth: an output of FOVEA_OUTPUT_DEPTH ---- */
 
-/* The depth of each pixel as the model gives it. Metric models: metres. Relative models: inverse
- * depth, larger is nearer. NaN outside of the picture. `capacity`: elements of `depth`, at least as
- * many as the map has pixels. */
+/* Computes the depth of each pixel in the model's units: metres for metric models; inverse depth,
+ * where larger is nearer, for relative models. Pixels outside the picture are NaN. `capacity` is
+ * the number of elements of `depth`, at least the number of pixels of the map. */
 FOVEA_API fovea_status fovea_depth_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_extent extent, float *depth, size_t capacity);
-/* The same map in steps of `unit`, as depth cameras give it: a metric model and a unit of 0.001
+/* Computes the same map in steps of `unit`, as depth cameras do: a metric model and a unit of 0.001
  * give millimetres. Values are rounded and limited to 1 .. 65535. With unit 0 the map is stretched,
- * so that its least value becomes 1 and its greatest 65535. 0 outside of the picture, and for NaN.
- * EINVAL: a negative unit. */
+ * so that its minimum becomes 1 and its maximum 65535. The map is 0 outside the picture, and for
+ * NaN. Returns EINVAL for a negative unit. */
 FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output *outs,
                                            size_t n_outs, fovea_extent extent, double unit,
                                            uint16_t *depth, size_t capacity);
@@ -58,24 +58,24 @@ FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output 
 /* ---- classes of pixels: outputs of FOVEA_OUTPUT_CLASS_MAP, or FOVEA_OUTPUT_MASKS and
  * FOVEA_OUTPUT_MASK_CLASSES ---- */
 
-#define FOVEA_NO_CLASS 0xffffu /* outside of the picture */
+#define FOVEA_NO_CLASS 0xffffu /* outside the picture */
 
-/* The class of each pixel, which fovea_model_label names: the one with the largest logit, the first
- * of equal ones. With masks the score of class c at pixel p is
+/* Computes the class of each pixel, which fovea_model_label names: the class with the largest
+ * logit, or the first of several equal ones. With masks, the score of class c at pixel p is
  *
  *     sum_q P_q(c) sigmoid(mask_q(p))
  *
  * over all queries q, where P_q is the softmax of the query's class logits. It is computed in the
- * picture as it was run, with queries x classes x pixels multiplications, and interpolated from
- * there (post_process_semantic_segmentation of transformers). `capacity`: elements of `classes`, at
- * least as many as the map has pixels. */
+ * picture as it was run, with queries x classes x pixels multiplications, and then interpolated
+ * (post_process_semantic_segmentation of transformers). `capacity` is the number of elements of
+ * `classes`, at least the number of pixels of the map. */
 FOVEA_API fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_extent extent, uint16_t *classes, size_t capacity);
 
 /* ---- masks: outputs of FOVEA_OUTPUT_MASKS and FOVEA_OUTPUT_MASK_CLASSES ---- */
 
 typedef enum fovea_mask_rule {
-    FOVEA_MASKS_PANOPTIC, /* a pixel belongs to one mask at most */
+    FOVEA_MASKS_PANOPTIC, /* a pixel belongs to at most one mask */
     FOVEA_MASKS_INSTANCE, /* masks may overlap */
 } fovea_mask_rule;
 
@@ -83,24 +83,26 @@ typedef enum fovea_mask_rule {
 typedef struct fovea_mask_options {
     size_t struct_size;
     fovea_mask_rule rule;
-    float threshold;         /* least score of a mask; 0: 0.8 */
-    float mask_threshold;    /* panoptic: least probability that a pixel is inside; 0: 0.5 */
-    float overlap_threshold; /* panoptic: least share of its pixels that a mask must win; 0: 0.8 */
-    const uint32_t *stuff;   /* panoptic: classes whose masks are merged into one; NULL: none */
+    float threshold;         /* minimum score of a mask; 0: 0.8 */
+    float mask_threshold;    /* panoptic: minimum probability that a pixel is inside; 0: 0.5 */
+    float overlap_threshold; /* panoptic: minimum share of its pixels that a mask must win; 0:
+                                0.8 */
+    const uint32_t *stuff;   /* panoptic: classes whose masks are merged into one; NULL: no
+                                classes */
     size_t n_stuff;
 } fovea_mask_options;
 #define FOVEA_MASK_OPTIONS_INIT FOVEA_INIT(fovea_mask_options, )
 
 typedef struct fovea_mask {
     uint32_t label;       /* class, which fovea_model_label names */
-    float score;          /* 0 to 1 */
+    float score;          /* from 0 to 1 */
     uint32_t query;       /* column of the output of FOVEA_OUTPUT_MASKS */
     float x1, y1, x2, y2; /* left, top, right and bottom edge of its pixels */
-    uint64_t area;        /* pixels of the frame */
+    uint64_t area;        /* area in pixels of the frame */
 } fovea_mask;
 
-/* The masks of a frame, in the order of their queries, as EomtImageProcessor of transformers finds
- * them:
+/* Finds the masks of a frame, in the order of their queries, as EomtImageProcessor of transformers
+ * does:
  *
  *   panoptic  takes the queries whose best class is not "no object" and has a probability above
  *             `threshold`. A pixel goes to the query with the largest product of that score and the
@@ -111,31 +113,32 @@ typedef struct fovea_mask {
  *             class times the mean probability of these pixels, and must be at least `threshold`
  *
  * *count receives the number of masks, at most `capacity`, the number of elements of `masks`;
- * further masks are left out, of the map too. `map`, if it is not NULL, receives for each pixel of
- * the frame 1 + the index of its mask, the last one of instances that overlap, or 0; `map_capacity`
- * is the number of its elements. `options` NULL: the defaults. */
+ * further masks are left out, also from the map. `map`, if it is not NULL, receives for each pixel
+ * of the frame 1 + the index of its mask (the last index if instances overlap), or 0 if it has no
+ * mask; `map_capacity` is the number of elements of `map`. If `options` is NULL, the defaults
+ * apply. */
 FOVEA_API fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                    const fovea_mask_options *options, fovea_mask *masks,
                                    size_t capacity, size_t *count, uint16_t *map,
                                    size_t map_capacity);
-/* The mask of one query by itself, over the pixels of the frame: 1 where the logit is above 0, else
- * 0. `capacity`: elements of `inside`. */
+/* Computes the mask of one query over the pixels of the frame: 1 where the logit is above 0, else
+ * 0. `capacity` is the number of elements of `inside`. */
 FOVEA_API fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                          uint32_t query, uint8_t *inside, size_t capacity);
 
 /* ---- boxes: outputs of FOVEA_OUTPUT_BOXES and FOVEA_OUTPUT_BOX_CLASSES ---- */
 
 typedef struct fovea_detection {
-    float x1, y1, x2, y2; /* left, top, right and bottom edge; may be outside of the frame */
-    float score;          /* 0 to 1 */
+    float x1, y1, x2, y2; /* left, top, right and bottom edge; may be outside the frame */
+    float score;          /* from 0 to 1 */
     uint32_t label;       /* class, which fovea_model_label names */
 } fovea_detection;
 
-/* The boxes that a detector finds in a frame, best first, at most fovea_model_info.boxes of them.
- * The outputs must include all of cls.0, box.0, cls.1, ..., or logits and pred_boxes. *count
- * receives the number of boxes, at most `capacity`, which is the number of elements of `boxes`;
- * further boxes are left out. Boxes with equal scores have a fixed order; NaN and infinities give
- * no boxes. ENOTSUP: the model is not a detector. */
+/* Finds the boxes of a detector in a frame, in descending order of scores, at most
+ * fovea_model_info.boxes of them. The outputs must include all of cls.0, box.0, cls.1, ..., or
+ * logits and pred_boxes. *count receives the number of boxes, at most `capacity`, which is the
+ * number of elements of `boxes`; further boxes are left out. Boxes with equal scores have a fixed
+ * order; NaN and infinities give no boxes. Returns ENOTSUP if the model is not a detector. */
 FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                         fovea_detection *boxes, size_t capacity, size_t *count);
 
@@ -143,16 +146,16 @@ FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *ou
 
 typedef struct fovea_keypoint {
     float x, y;
-    float score; /* largest value of the heat map */
+    float score; /* maximum of the heat map */
 } fovea_keypoint;
 
-/* A point for each heat map, of a frame that shows one person: the place with the largest value,
- * refined by the logarithm of the smoothed map around it (DARK; post_process_pose_estimation of
- * transformers with kernel_size 11). If no value is above 0, the point is near the upper left
- * corner, as in transformers, and its score is not above 0 either; a map of NaN alone has a score
- * of 0. *count receives the number of points. EINVAL: `capacity`, the number of elements of
- * `points`, is less than that. fovea_model_keypoint names the points. For a person in a larger
- * frame see fovea_box_keypoints in crops.h. */
+/* Finds a point for each heat map of a frame that shows one person: the position with the largest
+ * value, refined by the logarithm of the smoothed map around it (DARK; post_process_pose_estimation
+ * of transformers with kernel_size 11). If no value is above 0, the point is near the upper left
+ * corner, as in transformers, and its score is not above 0 either; a map with only NaN has a score
+ * of 0. *count receives the number of points. Returns EINVAL if `capacity`, the number of elements
+ * of `points`, is less than the number of points. fovea_model_keypoint names the points. For a
+ * person in a larger frame see fovea_box_keypoints in crops.h. */
 FOVEA_API fovea_status fovea_keypoints(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_keypoint *points, size_t capacity, size_t *count);
 

@@ -1,8 +1,8 @@
-/* video.h: frames of cameras, decoders and files: how their luma and chroma become R, G, B; how
- * pixel layouts that plans do not read are converted to those that they do. A part of fovea.h,
- * whose rules hold here.
+/* video.h: frames of cameras, decoders and files: chooses the conversion of their luma and chroma
+ * to R, G, B, and converts pixel layouts that plans do not read to layouts that they do. This
+ * header is part of fovea.h, whose rules apply here.
  *
- * A decoder that gives planes of Y, U and V, with what it says about their colours:
+ * An example with a decoder that gives planes of Y, U and V, and tags of their colours:
  *
  *     fovea_colours colours = FOVEA_COLOURS_INIT;
  *     fovea_layout_info info = FOVEA_LAYOUT_INFO_INIT;
@@ -20,8 +20,7 @@
  *         fovea_layout_convert(&frame, &planes, FOVEA_LAYOUT_I420, 1920, 1080, yuv, buffer,
  *                              info.buffer_size);
  *         fovea_run(plan, &frame, &out, 1);
- *     }
- */
+ *     } */
 #ifndef FOVEA_VIDEO_H
 #define FOVEA_VIDEO_H
 
@@ -31,8 +30,8 @@ FOVEA_BEGIN_DECLS
 
 /* How the pixels of a frame are laid out in memory. The names are those of ffmpeg's pixel formats.
  * Samples of more than 8 bits are little-endian 16-bit integers with the value in the lower bits,
- * and are rounded to 8 bits. "Not copied": plans read the layout as it is. U and V are subsampled
- * as the comment says. */
+ * and are rounded to 8 bits. "not copied" means that plans read the layout in place. U and V are
+ * subsampled as each comment states. */
 typedef enum fovea_layout {
     FOVEA_LAYOUT_RGB24, /* bytes R, G, B; not copied */
     FOVEA_LAYOUT_BGR24, /* not copied */
@@ -42,7 +41,7 @@ typedef enum fovea_layout {
     FOVEA_LAYOUT_0BGR,
     FOVEA_LAYOUT_GBRP, /* planes G, B, R */
     FOVEA_LAYOUT_GBRP10,
-    FOVEA_LAYOUT_GRAY, /* luma only; not copied if it has full range */
+    FOVEA_LAYOUT_GRAY, /* only luma; not copied if it has full range */
     FOVEA_LAYOUT_GRAY10,
     FOVEA_LAYOUT_GRAY12,
     FOVEA_LAYOUT_GRAY16,
@@ -52,14 +51,15 @@ typedef enum fovea_layout {
     FOVEA_LAYOUT_NV12, /* not copied */
     FOVEA_LAYOUT_NV21, /* NV12 with V before U; that plane is copied */
     FOVEA_LAYOUT_P010, /* NV12 with 16-bit samples, of which the upper 10 bits are used */
-    FOVEA_LAYOUT_NV16, /* as NV12; U and V for every 2 pixels of a row */
-    FOVEA_LAYOUT_NV24, /* as NV12; U and V for every pixel */
-    FOVEA_LAYOUT_I420, /* yuv420p: planes Y, U, V; U and V for 2 x 2 pixels, and copied */
-    FOVEA_LAYOUT_YV12, /* as I420, planes Y, V, U */
+    FOVEA_LAYOUT_NV16, /* like NV12; U and V for every 2 pixels of a row */
+    FOVEA_LAYOUT_NV24, /* like NV12; U and V for every pixel */
+    FOVEA_LAYOUT_I420, /* yuv420p: planes Y, U, V; U and V for every 2 x 2 pixels; U and V are
+                          copied */
+    FOVEA_LAYOUT_YV12, /* like I420, with planes Y, V, U */
     FOVEA_LAYOUT_I420P10,
     FOVEA_LAYOUT_I420P12,
     FOVEA_LAYOUT_I420P16,
-    FOVEA_LAYOUT_I422, /* yuv422p: planes; U and V for 2 pixels of a row */
+    FOVEA_LAYOUT_I422, /* yuv422p: planes; U and V for every 2 pixels of a row */
     FOVEA_LAYOUT_I422P10,
     FOVEA_LAYOUT_I422P12,
     FOVEA_LAYOUT_I422P16,
@@ -67,7 +67,7 @@ typedef enum fovea_layout {
     FOVEA_LAYOUT_I444P10,
     FOVEA_LAYOUT_I444P12,
     FOVEA_LAYOUT_I444P16,
-    FOVEA_LAYOUT_I411, /* yuv411p: planes; U and V for 4 pixels of a row */
+    FOVEA_LAYOUT_I411, /* yuv411p: planes; U and V for every 4 pixels of a row */
 } fovea_layout;
 
 /* ---- colours of luma and chroma ---- */
@@ -88,13 +88,13 @@ typedef enum fovea_range {
 
 /* The kind of source that frames come from, which decides properties that have no tag. */
 typedef enum fovea_origin {
-    FOVEA_ORIGIN_VIDEO,  /* a decoder, a file, a pipe */
+    FOVEA_ORIGIN_VIDEO,  /* a decoder, a file or a pipe */
     FOVEA_ORIGIN_CAMERA, /* a sensor and its processor, uncompressed */
     FOVEA_ORIGIN_JPEG,   /* a JPEG, or a motion JPEG */
 } fovea_origin;
 
-/* The position of the U and V that several pixels share. Fovea uses them for all of these pixels in
- * any case; but chroma in the centre distinguishes a JPEG from other video. */
+/* The position of the U and V that several pixels share. Fovea always uses them for all of these
+ * pixels, but chroma in the centre distinguishes a JPEG from other video. */
 typedef enum fovea_siting {
     FOVEA_SITING_UNKNOWN,
     FOVEA_SITING_CENTRE, /* JPEG, MPEG-1 */
@@ -104,17 +104,18 @@ typedef enum fovea_siting {
 
 typedef struct fovea_colours {
     size_t struct_size;
-    fovea_coefficients coefficients; /* as tags say, else UNKNOWN */
-    fovea_range range;               /* likewise */
-    fovea_siting siting;             /* likewise */
+    fovea_coefficients coefficients; /* from tags, else UNKNOWN */
+    fovea_range range;               /* from tags, else UNKNOWN */
+    fovea_siting siting;             /* from tags, else UNKNOWN */
     fovea_origin origin;
     fovea_layout layout;
-    uint32_t height; /* of a frame, pixels */
+    uint32_t height; /* height of a frame in pixels */
 } fovea_colours;
 #define FOVEA_COLOURS_INIT FOVEA_INIT(fovea_colours, )
 
 /* Chooses the matrix and the range of a source. The program (for Y4M and raw video), the GStreamer
- * element and the ROS 2 node all follow this rule. Tags come first; what they leave open becomes
+ * element and the ROS 2 node all follow this rule. Tags have priority. Properties without a tag
+ * become
  *
  *   coefficients   601      for a JPEG of any height; 8-bit video in full range counts as a JPEG,
  *                           unless its chroma is at the left
@@ -125,8 +126,8 @@ typedef struct fovea_colours {
  *   range          full     for a JPEG, and for luma only
  *                  limited  otherwise
  *
- * For layouts of R, G, B *out is FOVEA_YUV_601_FULL, and means nothing. EINVAL: an unknown value.
- * Thread-safe. */
+ * For layouts of R, G, B, *out is FOVEA_YUV_601_FULL, which has no effect. Returns EINVAL for an
+ * unknown value. Thread-safe. */
 FOVEA_API fovea_status fovea_yuv_matrix_choose(fovea_yuv_matrix *out, const fovea_colours *colours);
 
 /* ---- layouts ---- */
@@ -134,30 +135,33 @@ FOVEA_API fovea_status fovea_yuv_matrix_choose(fovea_yuv_matrix *out, const fove
 typedef struct fovea_layout_info {
     size_t struct_size;
     const char *name;          /* "yuv420p" */
-    fovea_pixel_format format; /* of converted frames: what the plan must be made for */
+    fovea_pixel_format format; /* format of converted frames, for which the plan must be made */
     uint32_t planes;           /* number of planes of this layout */
-    uint32_t rows[3];          /* of each plane */
+    uint32_t rows[3];          /* rows of each plane */
     int reserved;              /* 0 */
-    size_t bytes[3];           /* of a packed row of each plane */
-    size_t buffer_size;        /* bytes that fovea_layout_convert needs; 0: it copies nothing */
+    size_t bytes[3];           /* bytes of a packed row of each plane */
+    size_t buffer_size;        /* bytes of the buffer that fovea_layout_convert needs; 0: it
+                                  copies nothing */
 } fovea_layout_info;
 #define FOVEA_LAYOUT_INFO_INIT FOVEA_INIT(fovea_layout_info, )
 
-/* Describes frames of width x height pixels, 1 to 65535 each, in a layout. `yuv` is their matrix;
- * it is not read for R, G, B. EINVAL: an unknown layout or matrix, a size out of range.
- * Thread-safe. */
+/* Describes frames of width x height pixels, 1 to 65535 each, in a layout. `yuv` is the matrix of
+ * the frames; it is not read for R, G, B. Returns EINVAL for an unknown layout or matrix, and for a
+ * size out of range. Thread-safe. */
 FOVEA_API fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t height,
                                           fovea_yuv_matrix yuv, fovea_layout_info *out);
 
-/* The name of layout `index`, from 0; NULL past the end. A static string. Thread-safe. */
+/* Returns the name of layout `index`, from 0, or NULL past the end. The string is static.
+ * Thread-safe. */
 FOVEA_API const char *fovea_layout_name(size_t index);
 
 /* Converts frame `in` to the format that fovea_layout_query reports. In *out, planes that plans
- * read as they are point to the pixels of `in`, and the others to `buffer`, of `size` bytes, which
- * must stay as it is while the frame is used. U and V are not interpolated. Layouts with U and V
+ * read in place point to the pixels of `in`, and the others point to `buffer`, of `size` bytes,
+ * which must not change while the frame is used. U and V are not interpolated. Layouts with U and V
  * for every pixel, and luma in limited range, are converted to R, G, B or grey, with the same
- * arithmetic as in a plan, bit for bit. Allocates nothing. EINVAL: a missing plane, a stride of
- * less than one row, a buffer of less than fovea_layout_info.buffer_size. Thread-safe. */
+ * arithmetic and the same bits as in a plan. Allocates nothing. Returns EINVAL for a missing plane,
+ * for a stride of less than one row, and for a buffer of less than fovea_layout_info.buffer_size
+ * bytes. Thread-safe. */
 FOVEA_API fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in,
                                             fovea_layout layout, uint32_t width, uint32_t height,
                                             fovea_yuv_matrix yuv, void *buffer, size_t size);
