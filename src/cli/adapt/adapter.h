@@ -135,8 +135,8 @@ int adapt_make_folder(const char *path);
 /* ADAPT_COMPUTE_HELP is the help text of --compute. adapt_check_compute fails for types of products
  * that training does not support. */
 #define ADAPT_COMPUTE_HELP                                                                         \
-    "f32, bf16: type in which products of the blocks multiply, with sums of f32; auto: bf16 "      \
-    "where the processor has instructions for it"
+    "operand type of the blocks' matrix products: f32, bf16, or auto: bf16 if the processor has "  \
+    "instructions for it (default f32); accumulators are always f32"
 int adapt_check_compute(const char *command, const cli_settings *s);
 
 /* adapt_train.c: runs the training: its steps, checkpoints and results. */

@@ -498,103 +498,119 @@ static void release(adapt_run *r)
 
 static const char forms[] =
     "\nPATH is one of\n"
-    "  DIR/*.jpg                          pictures (stages 1 and 2; JPEG, PNG, PPM)\n"
-    "  DIR/CLASS/*.jpg                    a folder for each class\n"
-    "  DIR/NAME.jpg, DIR/NAME_mask.png    masks: grey values or palette indices, a class "
-    "a\n"
-    "                                     pixel, 255 is not learned\n"
+    "  DIR/*.jpg                          pictures for stages 1 and 2 (JPEG, PNG and others)\n"
+    "  DIR/CLASS/*.jpg                    one folder per class\n"
+    "  DIR/NAME.jpg, DIR/NAME_mask.png    masks: grey values or palette indices, one class per\n"
+    "                                     pixel; pixels of 255 are ignored\n"
     "  DIR/images/NAME.jpg, DIR/masks/NAME.png\n"
-    "  DIR/images/NAME.jpg, DIR/depth/NAME.png    16 bits, 0 is not known\n"
-    "  FILE.safetensors                   bytes images (n, h, w, 3), masks (n, h, w), numbers "
-    "labels\n"
-    "                                     (n); metadata classes: how many the masks have\n"
-    "The same command with --resume goes on from OUT/checkpoint, to the same bits. mpirun -np N "
-    "starts\n"
-    "N processes that share the work; --batch is of each.\n";
+    "  DIR/images/NAME.jpg, DIR/depth/NAME.png    depths of 16 bits; 0 means unknown\n"
+    "  FILE.safetensors                   tensors of bytes: images (n, h, w, 3), masks (n, h, w);\n"
+    "                                     numbers: labels (n); metadata: classes, the number of\n"
+    "                                     classes in the masks\n"
+    "The same command with --resume continues from OUT/checkpoint and gives the same bits. mpirun\n"
+    "-np N starts N processes that share the work; --batch is per process.\n";
 
 int cli_adapt(const cli_command *self, int argc, char **argv)
 {
     adapt_run *r = cli_alloc(1, sizeof *r);
     adapt_texts t = {NULL};
     const cli_option own[] = {
-        {"stage", 0, "N", "1: attention by attention, 2: features, 3: a task; with --hyper a name",
+        {"stage", 0, "N",
+         "1: train each attention; 2: train the features; 3: train a task; with --hyper a stage's "
+         "name",
          &t.stage},
-        {"data", 0, "PATH", "pictures, with classes or masks, see below", &t.data},
-        {"tensors", 0, "FILE", "ready batches instead of --data: input.K, labels.K, masks.K",
-         &t.tensors},
+        {"data", 0, "PATH", "pictures, in stage 3 with classes, masks or depths; see below",
+         &t.data},
+        {"tensors", 0, "FILE",
+         "file with prepared batches in place of --data: input.K, labels.K, masks.K", &t.tensors},
         {"output", 'o', "OUT", "folder for the model, log.jsonl, checkpoint", &r->output},
         {"steps", 0, "N", "number of steps of the optimiser", &t.steps},
-        {"epochs", 0, "X", "length in passes over the data instead of steps, 1", &t.epochs},
-        {"batch", 0, "N", "pictures per step and process, 16", &t.batch},
+        {"epochs", 0, "X", "number of passes over the data, in place of --steps (default 1)",
+         &t.epochs},
+        {"batch", 0, "N", "pictures per step and process (default 16)", &t.batch},
         {"val", 0, "PATH",
-         "held-out pictures, for stage 3 with classes or masks: not used for training; they decide "
-         "which step was best, and its model is kept",
+         "held-out pictures, in stage 3 with classes, masks or depths; the model of the step that "
+         "is best on them is kept",
          &t.val},
-        {"val-every", 0, "N", "steps between evaluations with --val, a tenth of all", &t.val_every},
+        {"val-every", 0, "N",
+         "steps between evaluations with --val (default: a tenth of all steps)", &t.val_every},
         {"lr", 0, "X",
-         "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3; auto: the best of several, each tried "
-         "for a few steps",
+         "learning rate (default 1e-3, 1e-4, 1e-3 in stages 1, 2, 3); auto: the best of several "
+         "rates, each tried for a few steps",
          &t.lr},
         {"lr-schedule", 0, "NAME",
-         "constant, linear, cosine: how the rate changes; default: constant in stage 1, else "
-         "linear",
+         "schedule of the learning rate: constant, linear or cosine (default: constant in stage 1, "
+         "else linear)",
          &t.lr_schedule, .choices = schedules},
-        {"lr-end", 0, "X", "rate that the schedule reaches one step after the last, 0", &t.lr_end},
-        {"warmup", 0, "N", "steps until the rate is reached: 20, in stage 3 0", &t.warmup},
+        {"lr-end", 0, "X", "rate that the schedule reaches after the last step (default 0)",
+         &t.lr_end},
+        {"warmup", 0, "N", "steps of warm-up until the full rate (default 20, in stage 3 0)",
+         &t.warmup},
         {"backbone-ratio", 0, "X",
-         "stage 3: rate of the layers below the head, relative to the head's, 0.1", &t.ratio},
-        {"trainable", 0, "WHAT", "all, qkv, head: what to train; default: qkv in stage 1, else all",
-         &t.trainable, .choices = trainable},
+         "stage 3: rate of the layers below the head, relative to the head's (default 0.1)",
+         &t.ratio},
+        {"trainable", 0, "WHAT",
+         "tensors to train: all, qkv or head (default: qkv in stage 1, else all)", &t.trainable,
+         .choices = trainable},
         {"whole", 0, NULL,
-         "give pola, nala or focused its authors' convolution and gate, and train them",
+         "add the convolution and gate of the authors of pola, nala or focused, and train them",
          &t.full_module},
-        {"teacher", 0, "MODEL", "stages 1, 2: the softmax model; default: MODEL", &r->teacher},
+        {"teacher", 0, "MODEL", "stages 1, 2: the softmax model to learn from (default: MODEL)",
+         &r->teacher},
         {"teacher-memory", 0, "MIB",
-         "stage 2: MiB for the softmax model's features of pictures that occur again unchanged, "
-         "256; with --memory-limit it is part of that limit, 0",
+         "stage 2: memory for cached features of the softmax model, in MiB (default 256); with "
+         "--memory-limit it counts towards the limit (default 0)",
          &t.teacher_memory},
         {"loss", 0, "NAME",
-         "stages 1, 2: squared or relative; default: relative, with --hyper squared", &t.loss,
-         .choices = losses},
-        {"lambda", 0, "X", "stage 2: factor of the loss of features, 1", &t.lambda},
-        {"weight-decay", 0, "X", "of AdamW, 0.05", &t.decay},
-        {"beta1", 0, "X", "of AdamW, 0.9", &t.beta1},
-        {"beta2", 0, "X", "of AdamW, 0.999", &t.beta2},
-        {"clip", 0, "X", "largest norm of the gradient; 0: no limit", &t.clip},
+         "stages 1, 2: loss: squared or relative (default: relative, with --hyper squared)",
+         &t.loss, .choices = losses},
+        {"lambda", 0, "X", "stage 2: weight of the features' loss (default 1)", &t.lambda},
+        {"weight-decay", 0, "X", "weight decay of AdamW (default 0.05)", &t.decay},
+        {"beta1", 0, "X", "beta1 of AdamW (default 0.9)", &t.beta1},
+        {"beta2", 0, "X", "beta2 of AdamW (default 0.999)", &t.beta2},
+        {"clip", 0, "X", "largest norm of the gradient; 0: no limit (default 0)", &t.clip},
         {"ema", 0, "X",
-         "decay of a running mean of the weights, such as 0.999, which becomes the result", &t.ema},
+         "decay of a running mean of the weights, such as 0.999; the mean is then the result",
+         &t.ema},
         {"crop", 0, "HOW",
-         "random[:A..B]: a part with A to B of the largest side (0.5..1); centre; none", &t.crop,
-         .choices = crops},
-        {"flip", 0, "P", "probability that a picture is mirrored, 0", &t.flip},
-        {"jitter", 0, "X", "change of brightness, contrast, saturation: 0.2, in stage 3 0",
+         "crop: random[:A..B]: a random part whose side is A to B of the largest possible one "
+         "(default 0.5..1); centre; none",
+         &t.crop, .choices = crops},
+        {"flip", 0, "P", "probability that a picture is mirrored (default 0)", &t.flip},
+        {"jitter", 0, "X",
+         "largest random change of brightness, contrast and saturation (default 0.2, in stage 3 0)",
          &t.jitter},
-        {"task", 0, "NAME", "stage 3: classes, segmentation (default with masks), depth", &t.task,
-         .choices = tasks},
+        {"task", 0, "NAME", "stage 3: task: classes, segmentation (default with masks) or depth",
+         &t.task, .choices = tasks},
         {"head", 0, "NAME",
-         "head for masks: linear; fpn, which uses all stages of a pyramid; dpt-lite, which uses "
-         "four layers of a ViT and is also for depth",
+         "stage 3: head for masks: linear; fpn, which uses all stages of a pyramid; dpt-lite, "
+         "which uses four layers of a ViT, also for depth",
          &t.head, .choices = heads},
-        {"max-depth", 0, "M", "largest depth of a new depth head, in metres, 10", &t.max_depth},
-        {"depth-scale", 0, "N", "units of a depth picture per metre, 1000", &t.depth_scale},
-        {"classes", 0, "N", "stage 3: classes of the head, if the data do not say how many",
+        {"max-depth", 0, "M", "largest depth of a new depth head, in metres (default 10)",
+         &t.max_depth},
+        {"depth-scale", 0, "N", "units of a depth picture per metre (default 1000)",
+         &t.depth_scale},
+        {"classes", 0, "N", "stage 3: number of classes of the head (default: that of the data)",
          &t.classes},
         {"reduce-labels", 0, "HOW",
-         "stage 3, masks: yes: 0 is not a class, 1 is class 0; no; default: as do_reduce_labels of "
-         "the model's preprocessing file says",
+         "stage 3, masks: yes: value 0 is ignored, and value 1 is class 0; no (default: "
+         "do_reduce_labels of the model's preprocessing file)",
          &t.reduce_labels, .choices = dataset_reductions},
-        {"seed", 0, "N", "seed of the order, the crops and new heads, 0", &t.seed},
-        {"every", 0, "N", "steps between checkpoints; default: every 5 minutes", &t.every},
+        {"seed", 0, "N", "seed of the order, the crops and new heads (default 0)", &t.seed},
+        {"every", 0, "N", "steps between checkpoints (default: a checkpoint every 5 minutes)",
+         &t.every},
         {"resume", 0, NULL, "continue from OUT's checkpoint, if it has one", &r->resume},
-        {"patience", 0, "N", "stop when the mean loss of N steps is not below that of the N before",
+        {"patience", 0, "N",
+         "stop if the mean loss of the last N steps is not below that of the N steps before them",
          &t.patience},
         {"save-grad", 0, NULL, "write the first step's gradients to OUT/grad.safetensors",
          &r->save_grad},
         {"log", 0, "FILE", "file for the log instead of OUT/log.jsonl", &t.log},
-        {"hyper", 0, "FILE", "settings of stage NAME from a .json", &t.hyper},
+        {"hyper", 0, "FILE", ".json file with the settings of the stage that --stage names",
+         &t.hyper},
         {NULL},
     };
-    r->common.half = "f32, f16, bf16: type of the weights that are written";
+    r->common.half = "type of the saved weights: f32, f16 or bf16";
     r->common.products = ADAPT_COMPUTE_HELP;
     r->common.more = forms;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);

@@ -198,11 +198,11 @@ static void release(linearise_run *r)
     free(r);
 }
 
-static const char more[] = "\n--attention names what takes softmax's place, foveated if not given. "
-                           "Pictures are held out by "
-                           "their\nbytes; none of them is learned from. The same command with "
-                           "--resume goes on after a stop "
-                           "or a kill, to\nthe same bits.\n";
+static const char more[] =
+    "\n--attention names the attentions that replace softmax (default: foveated). Held-out "
+    "pictures\n"
+    "are chosen by a hash of their bytes and are not trained on. After a stop or a kill, the same\n"
+    "command with --resume continues and gives the same bits.\n";
 
 int cli_linearise(const cli_command *self, int argc, char **argv)
 {
@@ -214,21 +214,26 @@ int cli_linearise(const cli_command *self, int argc, char **argv)
         {"output", 'o', "OUT", "folder for the model, report.md, features of held-out pictures",
          &r->output},
         {"val", 0, "PATH", "pictures for evaluation, instead of some of --data", &r->val_path},
-        {"held-out", 0, "N", "how many pictures of --data are held out, a tenth up to 50", &t.held},
-        {"budget", 0, "TIME", "time for the whole command, 60min", &t.budget},
-        {"steps", 0, "N", "steps of each phase, instead of a budget", &t.steps},
-        {"target", 0, "X", "cosine of patches at which training ends early", &t.target},
+        {"held-out", 0, "N",
+         "number of pictures of --data that are held out (default: a tenth, at most 50)", &t.held},
+        {"budget", 0, "TIME", "time limit of the whole command (default 60min)", &t.budget},
+        {"steps", 0, "N", "steps of each phase, in place of --budget", &t.steps},
+        {"target", 0, "X", "end training when the cosine of the patch features reaches X",
+         &t.target},
         {"keep-softmax", 0, "WHICH",
-         "blocks that keep softmax: auto: those that lose most, as many as --speedup allows; N: "
-         "that number; or a list: 0,1,8..11",
+         "blocks that keep softmax: auto: the blocks that lose most without it, as far as "
+         "--speedup allows; N: the N blocks that lose most; or a list such as 0,1,8..11 (default "
+         "auto)",
          &r->keep},
-        {"speedup", 0, "X", "least speed-up over softmax at the largest size, for auto: 2",
+        {"speedup", 0, "X",
+         "lowest speed-up over softmax at the largest size, for --keep-softmax auto (default 2)",
          &t.speedup},
         {"size", 0, "LIST",
-         "up to three sizes for the evaluation; default: the trained one, 2.3 and 4.6 times it",
+         "up to three sizes for the evaluation (default: the trained size, and 2.3 and 4.6 times "
+         "this size)",
          &t.sizes},
         {"batch", 0, "N", "pictures per step", &t.batch},
-        {"seed", 0, "N", "seed of the order and the crops, 0", &t.seed},
+        {"seed", 0, "N", "seed of the order and the crops (default 0)", &t.seed},
         {"resume", 0, NULL, "continue an earlier run", &r->resume},
         {NULL},
     };

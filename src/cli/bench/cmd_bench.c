@@ -297,13 +297,15 @@ static void release(struct bench *b)
 }
 
 static const char lists[] =
-    "\nOptions that say what is measured take lists, numbers also ranges: --size 224,518,\n"
-    "--tokens 64..16384*2, --device all. Every combination is run.\n"
-    "\nmodel, lm and floors take a MODEL; block and kernel may. Columns: ratio, p50 over the "
-    "first\n"
-    "case's; ci, the 95 % interval of the median in percent; of peak, the least time that the\n"
-    "device allows as a share of p50; verify, largest error over largest value. Status: unstable,\n"
-    "ci over 1 %; noisy, p95 over 1.5 times p50; throttled, the processor became slower.\n";
+    "\nOptions that define the cases take lists, and options with numbers also take ranges:\n"
+    "--size 224,518, --tokens 64..16384*2, --device all. Every combination is run.\n"
+    "\nmodel, lm and floors need a MODEL; block and kernel accept one. The columns are\n"
+    "  ratio    the median time (p50) divided by that of the first case\n"
+    "  ci       the 95 % confidence interval of the median, in percent\n"
+    "  of peak  the shortest time that the device allows, as a share of p50\n"
+    "  verify   the largest error divided by the largest value\n"
+    "A status is unstable if ci exceeds 1 %, noisy if p95 exceeds 1.5 times p50, and throttled if\n"
+    "the processor became slower.\n";
 
 int cli_bench(const cli_command *self, int argc, char **argv)
 {
@@ -311,54 +313,65 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     bench_request *r = &b->request;
     const cli_option own[] = {
         {"shape", 0, "MxNxK,...",
-         "gemm: rows, outputs, inputs; default: the products of a ViT-B on 1036x1036 pixels",
+         "gemm: numbers of rows, outputs and inputs (default: the products of a ViT-B on 1036x1036 "
+         "pixels)",
          &r->shapes},
-        {"activation", 0, "NAME,...", "gemm: none"
+        {"activation", 0, "NAME,...", "gemm: activation of the epilogue: none"
 #define FV_ACTIVATION(NAME, name, ...) ", " #name
 #include "act/activations.inc"
 #undef FV_ACTIVATION
          ,
          &r->activation},
         {"tokens", 0, "N,...",
-         "attention, block: number of tokens, 4096; lm: tokens before the measured ones; also "
-         "ranges such as 256..65536*2 or 100..500+100",
+         "attention, block: number of tokens (default 4096); lm: number of tokens before the "
+         "measured ones; also ranges such as 256..65536*2 or 100..500+100",
          &r->tokens},
-        {"phase", 0, "NAME,...", "lm: prefill or decode; default: decode", &r->phase},
-        {"rows", 0, "N,...", "lm: tokens of a prefill, 256", &r->rows},
-        {"batch", 0, "N,...", "model: frames per run, 1; times are for all of them", &r->batch},
-        {"heads", 0, "N,...", "attention, block: 12", &r->heads},
-        {"dim", 0, "N,...", "attention: channels of a head, 64; block: channels of a token, 768",
+        {"phase", 0, "NAME,...", "lm: prefill or decode (default decode)", &r->phase},
+        {"rows", 0, "N,...", "lm: tokens of a prefill (default 256)", &r->rows},
+        {"batch", 0, "N,...",
+         "model: frames per run (default 1); times are for all frames of a run", &r->batch},
+        {"heads", 0, "N,...", "attention, block: number of heads (default 12)", &r->heads},
+        {"dim", 0, "N,...",
+         "attention: channels per head (default 64); block: channels per token (default 768)",
          &r->dim},
-        {"value-dim", 0, "N,...", "attention: channels of a head's values", &r->value_dim},
-        {"mlp", 0, "N,...", "block: width of its MLP relative to the tokens', 4", &r->mlp},
-        {"op", 0, "NAME", "kernel: all kernels of an operation: gemm, softmax, ...", &r->op},
-        {"model", 0, "MODEL", "kernel: model whose steps are run, " KERNEL_MODEL, &r->of},
-        {"causal", 0, NULL, "attention: query i sees the keys up to i", &r->causal},
-        {"form", 0, "NAME,...", "attention if causal, lm: auto, recurrent, chunk", &r->form},
-        {"runs", 0, "N", "number of rounds; default: until the medians are stable", &b->runs},
-        {"time", 0, "S", "most seconds per case, 10", &b->time},
-        {"warmup", 0, "N", "untimed runs after the first, 1", &b->warmup},
-        {"verify", 0, "WHEN", "verify the first run (default), every run, or off", &b->check,
-         .choices = checks},
+        {"value-dim", 0, "N,...", "attention: channels per head of the values (default: --dim)",
+         &r->value_dim},
+        {"mlp", 0, "N,...", "block: width of the MLP relative to that of a token (default 4)",
+         &r->mlp},
+        {"op", 0, "NAME", "kernel: operation whose kernels are measured: gemm, softmax, ...",
+         &r->op},
+        {"model", 0, "MODEL", "kernel: model whose steps are run (default " KERNEL_MODEL ")",
+         &r->of},
+        {"causal", 0, NULL, "attention: query i sees only the keys up to i", &r->causal},
+        {"form", 0, "NAME,...",
+         "lm, attention with --causal: form of the computation: auto, recurrent, chunk", &r->form},
+        {"runs", 0, "N", "number of rounds (default: until the medians are stable)", &b->runs},
+        {"time", 0, "S", "time limit per case, in seconds (default 10)", &b->time},
+        {"warmup", 0, "N", "number of untimed runs after the first (default 1)", &b->warmup},
+        {"verify", 0, "WHEN",
+         "when to verify results: first (the first run, default), every (every run), or off",
+         &b->check, .choices = checks},
         {"rate", 0, "FPS", "run at the frame rate of a camera; reports missed deadlines and jitter",
          &b->rate},
         {"sustain", 0, "MIN", "run each case for MIN minutes; reports a time series", &b->sustain},
         {"per-layer", 0, NULL, "report the time of every step and sweep", &b->per_layer},
         {"trace", 0, "FILE", "write the kernel calls of one frame for Chrome's trace viewer",
          &b->trace},
-        {"format", 'o', "NAME", "text, md, csv, json, jsonl", &b->format, .choices = formats},
+        {"format", 'o', "NAME", "format of the results: text, md, csv, json, jsonl", &b->format,
+         .choices = formats},
         {"output", 'O', "FILE", "file to write results to", &b->output.path},
         {"note", 0, "TEXT", "text to store with the results", &b->note},
-        {"from", 0, "FILE", "show results of an earlier -o json or jsonl instead of measuring",
+        {"from", 0, "FILE",
+         "show the results in FILE, which an earlier -o json or jsonl wrote, and measure nothing",
          &b->from},
-        {"baseline", 0, "FILE", "earlier results to compare with", &b->baseline},
-        {"fail-above", 0, "PCT", "percent by which results may be slower than the baseline, 5",
-         &b->fail_above},
+        {"baseline", 0, "FILE", "file with earlier results to compare with", &b->baseline},
+        {"fail-above", 0, "PCT",
+         "percent by which results may be slower than the baseline (default 5)", &b->fail_above},
         {NULL},
     };
     r->common.half =
-        "f32, f16, bf16: type of a model's weights, or of q, k and v; int8: of a model's weights";
-    r->common.products = "model: " CLI_COMPUTE_HELP "; of all else f32, if not given";
+        "type of a model's weights, or of q, k and v: f32, f16, bf16; for weights also int8";
+    r->common.products = CLI_COMPUTE_HELP "; without a model the default is f32";
     r->common.more = lists;
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     if (!code && first) {

@@ -189,13 +189,14 @@ typedef struct cli_common { /* More than 25 fields, because each option has one 
 
 /* Initialisers of cli_common for commands that plan and run a model. */
 #define CLI_STORES                                                                                 \
-    .half = "f32, f16, bf16: of the weights; not on the CPU of activations too; int8: of the "     \
-            "weights of blocks alone",                                                             \
+    .half =                                                                                        \
+        "type of the weights, and, except on the CPU, of activations: f32, f16, bf16; int8: only " \
+        "of the weights of blocks",                                                                \
     .stores_int8 = true, .products = CLI_COMPUTE_HELP, .fast = true
 #define CLI_COMPUTE_HELP                                                                           \
-    "what products of matrices multiply: auto, if neither it nor --dtype is given: the fastest "   \
-    "that fovea tune has found accurate enough, else bf16 where the device has instructions for "  \
-    "it, else f32; f32; bf16; int8"
+    "operand type of matrix products: f32, bf16, int8, or auto: the fastest type that fovea tune " \
+    "found accurate enough, else bf16 if the device has instructions for it, else f32 (default: "  \
+    "auto, or f32 with --dtype)"
 
 /* Parses argv into the options' targets; positional arguments begin at argv[*first]. For --help,
  * prints the help and sets *first to 0; the command must then return. */

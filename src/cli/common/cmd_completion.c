@@ -211,7 +211,7 @@ static void zsh_command(const cli_description *d, void *unused)
     printf("    %s)\n        _arguments -s ", d->command->name);
     for (size_t i = 0; i < d->options; i++)
         zsh_option(&d->option[i]);
-    fputs("'(-h --help)'{-h,--help}'[this text]' \\\n            ", stdout);
+    fputs("'(-h --help)'{-h,--help}'[print this text]' \\\n            ", stdout);
     if (v.kind == WORDS) {
         fputs("'1:what:", stdout);
         zsh_values(&v);

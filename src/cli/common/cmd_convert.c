@@ -64,15 +64,18 @@ int cli_convert(const cli_command *self, int argc, char **argv)
 {
     const char *architecture = NULL, *weights = NULL;
     cli_common common = {
-        .more =
-            "\nCHECKPOINT is a .bin, .pth or .pt file of PyTorch, or a folder with one; it is read "
-            "as\ndata, and no code of it runs. It may also be a folder of quantised safetensors, "
-            "which are\nconverted to float32: int8 of torchao, bitsandbytes, compressed-tensors, "
-            "FP8; this needs\nnumpy. python3 -m fovea.convert is the same.\n"};
+        .more = "\nCHECKPOINT is a .bin, .pth or .pt file of PyTorch, or a folder with one. It is "
+                "read as\n"
+                "data, and no code in it is run. CHECKPOINT may also be a folder with quantised\n"
+                "safetensors, which are converted to float32: int8 of torchao, bitsandbytes,\n"
+                "compressed-tensors, FP8. This needs numpy. python3 -m fovea.convert is the same "
+                "program.\n"};
     const cli_option own[] = {
-        {"architecture", 0, "NAME", "what it holds, if no config.json says so", &architecture},
+        {"architecture", 0, "NAME", "architecture of the checkpoint, if there is no config.json",
+         &architecture},
         {"weights", 0, "KEY",
-         "which of several sets of weights to use; default: averaged ones, if there are any",
+         "key of the weights to use, if there are several sets (default: averaged weights, if "
+         "there are any)",
          &weights},
         {NULL},
     };

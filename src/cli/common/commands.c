@@ -21,13 +21,14 @@ const cli_command cli_commands[] = {
                  "fovea run dinov2-base photo.jpg --size 1920x1080 --attention linear:elu1 "
                  "--pca pca.png\n"
                  "fovea run rf-detr-small photo.jpg --boxes boxes.json --overlay drawn.png\n"},
-    {"plan", "MODEL [--size WxH]", "prints time, memory and steps of a model without running it",
-     cli_plan, MODEL,
+    {"plan", "MODEL [--size WxH]",
+     "prints the time, memory and steps of a model without running it", cli_plan, MODEL,
      .examples = "fovea plan dinov2-base --size 1036\n"
                  "fovea plan synthetic:dinov2-b --size 4096 --attention linear:elu1 "
                  "--memory-limit 512\n"},
     {"tune", "[MODEL] [--size LIST], or MODEL --accuracy X PICTURE...",
-     "measures what is fastest on this machine, and saves it", cli_tune, MODEL | CLI_TAKES_PICTURES,
+     "measures the fastest kernels or types on this machine, and saves the results", cli_tune,
+     MODEL | CLI_TAKES_PICTURES,
      .examples = "fovea tune dinov2-base --size 518,1036 --time 300\n"
                  "fovea tune dinov2-base --device all -o wisdom.txt\n"
                  "fovea tune dinov2-base --accuracy 0.9995 photos/\n"},
@@ -44,8 +45,8 @@ const cli_command cli_commands[] = {
                  "fovea cache export wisdom.txt\n"},
 #ifdef CLI_TRAIN
     {"linearise", "MODEL --data PHOTOS -o OUT",
-     "converts a softmax checkpoint to attention that is linear in tokens", cli_linearise,
-     (MODEL & ~(unsigned)CLI_TAKES_SIZE) | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
+     "converts a softmax checkpoint to attention that is linear in the number of tokens",
+     cli_linearise, (MODEL & ~(unsigned)CLI_TAKES_SIZE) | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
      .examples = "fovea linearise dinov2-small --data photos -o linear --budget 60min\n"
                  "fovea linearise dinov2-small --data photos -o linear --resume\n"},
     {"adapt", "MODEL --stage 1|2|3 --data PATH -o OUT",
@@ -61,8 +62,9 @@ const cli_command cli_commands[] = {
      MODEL & ~(unsigned)CLI_TAKES_SIZE,
      .examples = "fovea lm gla-340m --ids 1,523,17 --generate 64\n"
                  "fovea lm gla-340m --ids - --generate 64 --top-k 40 --temperature 0.8 --json\n"},
-    {"eval", "MODEL --data DIR", "measures how good a model is on pictures with known answers",
-     cli_eval, MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
+    {"eval", "MODEL --data DIR",
+     "measures the accuracy of a model on pictures with reference results", cli_eval,
+     MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT,
      .examples = "fovea eval vit-base-patch16-224 --data classes\n"
                  "fovea eval dinov2-linear --data photos --against dinov2-base -o report.md\n"
                  "fovea eval rf-detr-small --data photos --annotations instances.json\n"},
@@ -73,7 +75,7 @@ const cli_command cli_commands[] = {
                  "fovea bench gemm --shape 1024x768x768 --dtype f32 -o jsonl --output gemm.jsonl\n"
                  "fovea bench model dinov2-base --baseline before.json --fail-above 5\n"},
     {"convert", "CHECKPOINT FOLDER [--architecture NAME]",
-     "makes a model folder from PyTorch's files or quantised ones", cli_convert, 0,
+     "makes a model folder from files of PyTorch or from quantised weights", cli_convert, 0,
      .examples = "fovea convert dinov2-base/pytorch_model.bin dinov2-base\n"
                  "fovea convert rf-detr-small.pth rf-detr-small\n"
                  "fovea convert vit_b.pth vit-b --architecture vit_base_patch16_224\n"
@@ -83,7 +85,7 @@ const cli_command cli_commands[] = {
      .examples = "source <(fovea completion bash)\n"
                  "fovea completion fish > ~/.config/fish/completions/fovea.fish\n"},
     {"op", "CASE.safetensors -o OUT.safetensors",
-     "runs one operator call from a file in the golden files' format", cli_op,
+     "runs one operation from a file in the format of the golden files", cli_op,
      MODEL &
          ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE | CLI_TAKES_MODEL | CLI_TAKES_WEIGHTS_CACHE),
      .development = true,
@@ -101,26 +103,27 @@ const char cli_model_words[] =
     "synthetic:NAME, which has random weights; fovea info --models lists the names.\n";
 
 const cli_term cli_exit_terms[] = {
-    {"0", "ok"},
-    {"1", "usage"},
-    {"2", "not supported here"},
-    {"3", "failed verification"},
+    {"0", "success"},
+    {"1", "wrong usage"},
+    {"2", "not supported on this machine"},
+    {"3", "verification failed"},
     {"4", "device error"},
-    {"5", "unstable measurement"},
+    {"5", "a measurement was unstable"},
     {"6", "slower than the baseline"},
-    {"7", "bad input"},
+    {"7", "bad input, or output that cannot be written"},
     {NULL, NULL},
 };
 
 const cli_term cli_environment_terms[] = {
-    {"FOVEA_ISA", "as --isa"},
-    {"FOVEA_CACHE", "folder of compiled kernels"},
-    {"FOVEA_WEIGHTS_CACHE", "folder in which packed weights are kept, if any; as --weights-cache"},
-    {"FOVEA_WISDOM", "file of what tuning has found; empty: none"},
-    {"FOVEA_RIGOR", "estimate, measure, exhaustive"},
-    {"FOVEA_TUNE_BUSY", "keep: tune keeps what it measures on a busy machine"},
-    {"FOVEA_LOG",
-     "log messages: off; all; or those that contain a word: cache, wisdom, tuning, device, cuda"},
+    {"FOVEA_ISA", "highest instruction set, like --isa"},
+    {"FOVEA_CACHE", "folder for compiled kernels"},
+    {"FOVEA_WEIGHTS_CACHE", "folder in which packed weights are stored, like --weights-cache"},
+    {"FOVEA_WISDOM", "file with results of fovea tune, like --wisdom; empty: use no results"},
+    {"FOVEA_RIGOR", "estimate, measure or exhaustive, like --rigor"},
+    {"FOVEA_TUNE_BUSY",
+     "keep: fovea tune also keeps results that it measures while the machine is busy"},
+    {"FOVEA_LOG", "log messages to print: off; all; or those that contain a word: cache, wisdom, "
+                  "tuning, device, cuda"},
     {NULL, NULL},
 };
 

@@ -28,74 +28,75 @@ static const char *const cores[] = {"big", "little", "all", NULL};
 static size_t shared(cli_option *all, cli_common *c)
 {
     const cli_option common[] = {
-        {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", &c->device, CLI_TAKES_DEVICE,
-         devices},
+        {"device", 0, "ID", "device: auto, cpu, cl:N, cl:NAME or cuda:N", &c->device,
+         CLI_TAKES_DEVICE, devices},
         {"isa", 0, "LEVEL",
-         "highest level to use: scalar, avx2, avx-vnni, avx512, avx512-vnni, avx512-bf16, neon, "
-         "neon-fp16, neon-sdot, neon-dot, neon-i8mm, rvv",
+         "highest instruction set to use: scalar, avx2, avx-vnni, avx512, avx512-vnni, "
+         "avx512-bf16, neon, neon-fp16, neon-sdot, neon-dot, neon-i8mm, rvv",
          &c->isa, CLI_TAKES_ISA},
-        {"threads", 0, "N", "workers", &c->threads, CLI_TAKES_DEVICE},
-        {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
-         CLI_TAKES_DEVICE, cores},
+        {"threads", 0, "N", "number of worker threads", &c->threads, CLI_TAKES_DEVICE},
+        {"cores", 0, "WHICH", "cores to use: big, little, all, or a list such as 0,2 or 4-7",
+         &c->cores, CLI_TAKES_DEVICE, cores},
         {"attention", 0, "NAME[:MAP]",
-         "attention in place of the model's own (fovea info --attentions); A+B@0-3+C@8-: "
-         "A, but B in blocks 0 to 3 and C from block 8 on",
+         "attention in place of the model's own (fovea info --attentions lists them); A+B@0-3+C@8- "
+         "means A, but B in blocks 0 to 3 and C from block 8 on",
          &c->attention, CLI_TAKES_PLAN},
-        {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN,
-         c->stores_int8 ? dtypes : floats},
+        {"dtype", 0, "TYPE", c->half ? c->half : "type of the weights: f32", &c->dtype,
+         CLI_TAKES_PLAN, c->stores_int8 ? dtypes : floats},
         {"compute", 0, "TYPE",
-         c->products ? c->products : "f32, bf16, int8: what products of matrices multiply",
+         c->products ? c->products : "operand type of matrix products: f32, bf16 or int8",
          &c->compute, CLI_TAKES_PLAN, computes},
-        {"memory-limit", 0, "MIB", "memory that a plan may use, weights not included",
+        {"memory-limit", 0, "MIB", "limit of a plan's memory in MiB, without weights",
          &c->memory_limit, CLI_TAKES_PLAN},
-        {"max-dispatch-ms", 0, "MS", "longest time of one piece of work given to a GPU (20)",
+        {"max-dispatch-ms", 0, "MS",
+         "longest time of one piece of work on a GPU, in milliseconds (default 20)",
          &c->max_dispatch, CLI_TAKES_DEVICE},
         {"wisdom", 0, "FILE",
-         "file with what fovea tune has found to be fastest, instead of FOVEA_WISDOM; or none",
+         "file with results of fovea tune, instead of FOVEA_WISDOM; none: use no results",
          &c->wisdom, CLI_TAKES_WISDOM},
         {"rigor", 0, "LEVEL",
-         "estimate; measure or exhaustive: measure first what wisdom does not have", &c->rigor,
-         CLI_TAKES_PLAN, rigors},
+         "estimate: never measure; measure, exhaustive: first measure the kernels of which wisdom "
+         "has no result",
+         &c->rigor, CLI_TAKES_PLAN, rigors},
         {"schedule", 0, "NAME",
-         "auto; streamed: some tokens at a time go through many steps, which saves memory; "
-         "stepwise: all tokens go through one step after the other",
+         "auto; streamed: a chunk of tokens at a time passes through many steps, which saves "
+         "memory; stepwise: all tokens pass through one step after the other",
          &c->schedule, CLI_TAKES_PLAN, schedules},
-        {"chunk", 0, "N", "tokens at a time of the streamed schedule", &c->chunk, CLI_TAKES_PLAN},
+        {"chunk", 0, "N", "tokens per chunk in the streamed schedule", &c->chunk, CLI_TAKES_PLAN},
         {"size", 0, "WxH",
-         "size in pixels that the model is to see, N means NxN; pictures are scaled to it, also "
-         "up, by the rule of the model's preprocessing",
+         "input size of the model in pixels; N means NxN. Pictures are scaled to it, also up, by "
+         "the rule of the model's preprocessing",
          &c->size, CLI_TAKES_SIZE},
         {"backend", 0, "NAME",
-         "torchvision or pillow: whose arithmetic resizes pictures; default: what the model's "
-         "files say, else torchvision; timm's models use Pillow's",
+         "library whose resizing is reproduced: torchvision or pillow (default: that of the "
+         "model's files, else torchvision; for timm's models pillow)",
          &c->backend, CLI_TAKES_SIZE, backends},
         {"prefix", 0, "TEXT",
-         "tensor name prefix of the model in MODEL's files, such as model.vision_tower.; tensors "
-         "without it are not read",
+         "prefix of the model's tensor names in MODEL's files, such as model.vision_tower.; "
+         "tensors without it are not read",
          &c->prefix, CLI_TAKES_MODEL},
         {"weights-cache", 0, "FOLDER",
-         "folder where packed weights are kept and then mapped by the next process, instead of "
-         "FOVEA_WEIGHTS_CACHE; or none",
+         "folder in which packed weights are stored for later processes, instead of "
+         "FOVEA_WEIGHTS_CACHE; none: store none",
          &c->weights_cache, CLI_TAKES_WEIGHTS_CACHE},
         {"nala-lambda", 0, "X",
-         "lambda of nala attention in a ViT, 2 to 8, instead of the model's own, or 3",
+         "lambda of nala attention in a ViT, from 2 to 8 (default: the model's, else 3)",
          &c->nala_lambda, CLI_TAKES_MODEL},
         {"pola-alpha", 0, "X",
-         "alpha of pola attention in a ViT, up to 16, instead of the model's own, or 4",
+         "alpha of pola attention in a ViT, at most 16 (default: the model's, else 4)",
          &c->pola_alpha, CLI_TAKES_MODEL},
         {"q-scale", 0, "X",
-         "factor of the queries of linear attention in a ViT, instead of the model's own",
-         &c->q_scale, CLI_TAKES_MODEL},
-        {"linear-heads", 0, "N",
-         "heads of linear attention in a ViT, if not as many as the model has", &c->linear_heads,
+         "scale of the queries of linear attention in a ViT (default: the model's)", &c->q_scale,
          CLI_TAKES_MODEL},
-        {"no-exif", 0, NULL,
-         "leaves pictures as they are stored, not turned upright by their EXIF orientation",
-         &c->no_exif, CLI_TAKES_PICTURES},
+        {"linear-heads", 0, "N",
+         "number of heads of linear attention in a ViT (default: the model's)", &c->linear_heads,
+         CLI_TAKES_MODEL},
+        {"no-exif", 0, NULL, "do not rotate pictures by their EXIF orientation", &c->no_exif,
+         CLI_TAKES_PICTURES},
         {"strict", 0, NULL,
-         "an unstable measurement is a failure; a broken picture ends the command at once",
+         "fail if a measurement is unstable; end the command at the first broken picture",
          &c->strict, CLI_TAKES_STRICT},
-        {"json", 0, NULL, "results as JSON, one object a line", &c->json, CLI_TAKES_JSON},
+        {"json", 0, NULL, "print results as JSON, one object per line", &c->json, CLI_TAKES_JSON},
     };
     memcpy(all, common, sizeof common);
     return sizeof common / sizeof *common;
@@ -157,7 +158,7 @@ static void help(const cli_description *d, void *unused)
         printf("  %-3s %-26s ", letter, name);
         help_words(all[i].help);
     }
-    printf("  -h, %-26s this text\n", "--help");
+    printf("  -h, %-26s print this text\n", "--help");
     if (d->more)
         fputs(d->more, stdout);
     puts("\nexamples:");

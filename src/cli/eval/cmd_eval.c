@@ -136,42 +136,50 @@ static void release(eval_run *r)
 }
 
 static const char more[] =
-    "\nDIR holds a folder of pictures for each class; or pictures with masks, NAME_mask.png next "
-    "to them or\nDIR/images and DIR/masks; or DIR/images and DIR/depth; with --annotations or "
-    "--against, any\npictures. --attention, --compute and --size take lists; the result has a line "
-    "for every combination.\n";
+    "\nDIR contains one of\n"
+    "  a folder of pictures for each class\n"
+    "  pictures with masks: NAME_mask.png next to NAME.jpg, or the folders images and masks\n"
+    "  pictures with depths: the folders images and depth\n"
+    "  any pictures, with --annotations or --against\n"
+    "--attention, --compute and --size take lists; the result has a line for every combination.\n";
 
 int cli_eval(const cli_command *self, int argc, char **argv)
 {
     eval_run *r = cli_alloc(1, sizeof *r);
     const cli_option own[] = {
-        {"data", 0, "DIR", "pictures and the known answers, or a packed .safetensors",
+        {"data", 0, "DIR",
+         "folder with pictures and reference results, or a packed .safetensors file",
          &r->data_path},
-        {"against", 0, "MODEL2", "compare patch features by cosines with this model's, in float32",
+        {"against", 0, "MODEL2",
+         "reference model, run in float32: measure the cosines of MODEL's patch features with "
+         "those of MODEL2",
          &r->against},
-        {"annotations", 0, "FILE",
-         "file with the objects in the pictures of DIR, in COCO's format, .json",
+        {"annotations", 0, "FILE", "COCO file (.json) with the objects in the pictures of DIR",
          &r->annotations_path},
         {"class-order", 0, "HOW",
-         "class of each folder: name: by the order of their names; number: by the numbers in them; "
-         "FILE: by its lines, or a .json; default: by the names of the model's classes, else name",
+         "how folders map to classes: name: by the order of the folders' names; number: by the "
+         "numbers in the names; FILE: by the lines of FILE, or by a .json (default: by the names "
+         "of the model's classes, else name)",
          &r->class_order},
         {"reduce-labels", 0, "HOW",
-         "masks: yes: 0 is not a class, 1 is class 0; no; default: as do_reduce_labels of the "
-         "model's preprocessing file says",
+         "masks: yes: value 0 is ignored, and value 1 is class 0; no (default: do_reduce_labels of "
+         "the model's preprocessing file)",
          &r->reduce_labels, .choices = dataset_reductions},
         {"align", 0, "HOW",
-         "how depths are aligned: none; median: by the ratio of medians; affine: for relative "
-         "models, inverse depth by scale and shift",
+         "alignment of depths: none; median: by the ratio of the medians; affine: for relative "
+         "models, of inverse depth by scale and shift",
          &r->align_text, .choices = eval_aligns},
-        {"depth-scale", 0, "N", "units of a depth picture per metre, 1000", &r->scale_text},
+        {"depth-scale", 0, "N", "units of a depth picture per metre (default 1000)",
+         &r->scale_text},
         {"batch", 0, "N",
-         "most pictures that run together, if they are consecutive and of one size, 1",
+         "largest number of consecutive pictures of one size that run together (default 1)",
          &r->batch_text},
         {"output", 'o', "FILE",
-         "file for the results; its ending sets the format: .md, .csv, .json, .jsonl", &r->output},
-        {"format", 0, "NAME", "text, md, csv, json, jsonl", &r->format_text},
-        {"resume", 0, NULL, "continue an earlier run, from FILE.journal of -o FILE", &r->resume},
+         "file for the results; its extension selects the format: .md, .csv, .json, .jsonl",
+         &r->output},
+        {"format", 0, "NAME", "format of the results: text, md, csv, json, jsonl", &r->format_text},
+        {"resume", 0, NULL, "resume an earlier run from FILE.journal, where FILE is that of -o",
+         &r->resume},
         {NULL},
     };
     r->common = (cli_common){CLI_STORES};

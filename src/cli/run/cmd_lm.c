@@ -255,23 +255,27 @@ static int run(lm *r)
 
 int cli_lm(const cli_command *self, int argc, char **argv)
 {
-    lm r = {
-        .common = {.half = "f32, f16, bf16: type of the weights; int8: of the weights of blocks",
-                   .stores_int8 = true},
-        .stop = UINT32_MAX,
-        .info = FOVEA_SEQUENCE_INFO_INIT};
+    lm r = {.common = {.half = "type of the weights: f32, f16, bf16; in blocks also int8",
+                       .stores_int8 = true},
+            .stop = UINT32_MAX,
+            .info = FOVEA_SEQUENCE_INFO_INIT};
     const cli_option own[] = {
-        {"ids", 0, "1,2,3", "the prompt; -: from standard input", &r.ids_text},
-        {"generate", 'n', "N", "number of tokens to generate, 0", &r.generate_text},
-        {"top-k", 0, "K", "choose among the K likeliest tokens, with --temperature", &r.top_k_text},
-        {"temperature", 0, "T", "choose at random by softmax(logits / T); 0: the likeliest token",
+        {"ids", 0, "1,2,3", "token ids of the prompt; -: read them from standard input",
+         &r.ids_text},
+        {"generate", 'n', "N", "number of tokens to generate (default 0)", &r.generate_text},
+        {"top-k", 0, "K", "with --temperature, choose among the K most likely tokens",
+         &r.top_k_text},
+        {"temperature", 0, "T",
+         "sample with the probabilities softmax(logits / T); 0: use the most likely token (default "
+         "0)",
          &r.temperature_text},
-        {"seed", 0, "N", "seed of the random numbers, 0", &r.seed_text},
+        {"seed", 0, "N", "seed of the random numbers (default 0)", &r.seed_text},
         {"stop", 0, "ID", "stop after this token", &r.stop_text},
         {"context", 0, "N",
-         "capacity of softmax's cache, in tokens; default: the number of tokens that are run",
+         "capacity of the softmax blocks' cache, in tokens (default: the number of tokens of this "
+         "run)",
          &r.context_text},
-        {"rows", 0, "N", "tokens of the prompt at a time, 256", &r.rows_text},
+        {"rows", 0, "N", "tokens of the prompt per call (default 256)", &r.rows_text},
         {"form", 0, "NAME", "form of linear attention for the prompt: auto, recurrent, chunk",
          &r.form_text, .choices = forms},
         {"output", 'o', "FILE.npy", "file for the logits of every token of the prompt", &r.output},

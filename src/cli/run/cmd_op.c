@@ -145,12 +145,12 @@ static int save(const struct result *r, const op_case *c, const char *path)
 int cli_op(const cli_command *self, int argc, char **argv)
 {
     static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
-    cli_common common = {.half = "f32, f16, bf16: type of q, k and v"};
+    cli_common common = {.half = "type of q, k and v: f32, f16 or bf16"};
     cli_session s;
     const char *output = NULL, *form_name = NULL;
     const cli_option own[] = {
         {"output", 'o', "FILE", "file for the result", &output},
-        {"form", 0, "NAME", "auto, recurrent, chunk: form of causal operations", &form_name,
+        {"form", 0, "NAME", "form of causal operations: auto, recurrent, chunk", &form_name,
          .choices = forms},
         {NULL},
     };

@@ -454,10 +454,10 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     const char *rows = NULL, *context = NULL;
     bool steps = false;
     const cli_option own[] = {
-        {"steps", 0, NULL,
-         "list every step with its sweep and problem; equal blocks are not merged", &steps},
-        {"rows", 0, "N", "of a language model: tokens of a prompt that run at a time, 256", &rows},
-        {"context", 0, "N", "of a language model: capacity of softmax's cache in tokens, 2048",
+        {"steps", 0, NULL, "list every step of every block, with its sweep and problem", &steps},
+        {"rows", 0, "N", "language models: tokens of a prompt per call (default 256)", &rows},
+        {"context", 0, "N",
+         "language models: capacity of the softmax blocks' cache, in tokens (default 2048)",
          &context},
         {NULL},
     };

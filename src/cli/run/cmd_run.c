@@ -242,17 +242,17 @@ int cli_run(const cli_command *self, int argc, char **argv)
 {
     run_state *r = cli_alloc(1, sizeof *r);
     const cli_option own[] = {
-        {"batch", 0, "N", "number of pictures or frames of one size that run together, 1",
+        {"batch", 0, "N", "number of pictures or frames of one size that run together (default 1)",
          &r->in.batch_text},
         {"raw", 0, "FORMAT:WxH[@RATE]",
-         "inputs are raw video in a pixel format with ffmpeg's name: rgb24, yuyv422, yuv420p, "
-         "nv12, ...; or ppm[@RATE]: one PPM for each frame",
+         "read inputs as raw video, in a pixel format by ffmpeg's name: rgb24, yuyv422, yuv420p, "
+         "nv12, ...; or ppm[@RATE]: one PPM per frame",
          &r->in.raw_text},
         {"yuv", 0, "RULE",
-         "meaning of a video's Y, U, V: 601, 601-full, 709, 709-full, 2020, 2020-full; default: as "
-         "its tags say",
+         "colour matrix and range of video: 601, 601-full, 709, 709-full, 2020, 2020-full "
+         "(default: by the video's tags)",
          &r->in.yuv_text},
-        {"top", 0, "K", "number of labels to show, 5", &r->top_text},
+        {"top", 0, "K", "number of labels to print (default 5)", &r->top_text},
         {NULL},
     };
     cli_option all[RUN_SINKS * RUN_OPTIONS + sizeof own / sizeof *own];

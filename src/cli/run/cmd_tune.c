@@ -239,16 +239,18 @@ static int tune(tuning *t, int argc, char **argv)
 
 int cli_tune(const cli_command *self, int argc, char **argv)
 {
-    tuning t = {.common = {CLI_STORES, .new_wisdom = true,
-                           .more = "\n--device, --attention and --size take lists; --device all: "
-                                   "every device of this machine.\n"}};
+    tuning t = {
+        .common = {CLI_STORES, .new_wisdom = true,
+                   .more =
+                       "\n--device, --attention and --size take lists. --device all means every "
+                       "device of this machine.\n"}};
     const cli_option own[] = {
         {"time", 0, "S", "time limit in seconds", &t.seconds},
         {"accuracy", 0, "X",
-         "find the types of products that keep outputs on the PICTUREs at a cosine of at least X "
-         "with f32, such as 0.9995; --compute auto then uses them",
+         "find the fastest operand types whose outputs for the PICTUREs have a cosine of at least "
+         "X with those in f32, such as 0.9995; --compute auto then uses these types",
          &t.accuracy},
-        {"output", 'o', "FILE", "file to save wisdom in, instead of the one it is read from",
+        {"output", 'o', "FILE", "file in which results are saved (default: the file of --wisdom)",
          &t.out},
         {NULL},
     };

@@ -10,10 +10,12 @@ int cli_verify(const cli_command *self, int argc, char **argv)
     const cli_option own[] = {
         {"kernel", 0, "TEXT", "without a model: check only kernels whose names contain TEXT",
          &kernel},
-        {"image", 0, "FILE",
-         "the model's picture, same as PICTURE; without one a picture is generated", &image},
+        {"image", 0, "FILE", "picture for the model, like PICTURE (default: a generated picture)",
+         &image},
         {"accuracy", 0, "COSINE",
-         "least mean cosine of the main output's rows with those in float32 (0.99)", &floor},
+         "lowest mean cosine that the main output's rows may have with those in float32 (default "
+         "0.99)",
+         &floor},
         {NULL},
     };
     cli_session s;

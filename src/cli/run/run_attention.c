@@ -16,9 +16,9 @@ static size_t options(cli_option *out, run_state *r, void *own)
     attention *a = own;
     (void)r;
     out[0] = (cli_option){"attention-map", 0, "X,Y,FILE",
-                          "picture of what the patch at pixel X,Y attends to, .png", &a->text};
+                          "attention weights of the patch at pixel X,Y, drawn as a .png", &a->text};
     out[1] = (cli_option){"attention-block", 0, "I",
-                          "block of --attention-map; default -1, the last", &a->block};
+                          "block of --attention-map (default -1: the last one)", &a->block};
     return 2;
 }
 

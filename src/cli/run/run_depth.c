@@ -18,11 +18,12 @@ static size_t options(cli_option *out, run_state *r, void *own)
     depth *d = own;
     (void)r;
     out[0] = (cli_option){"depth", 0, "FILE",
-                          "picture of the depth, .png of 16 bits: millimetres for metric models, "
-                          "else larger is nearer",
+                          "16-bit .png for the depth: in millimetres for metric models, else "
+                          "larger values are nearer",
                           &d->path};
-    out[1] = (cli_option){"colormap", 0, "NAME",
-                          "depth in colours instead: turbo, inferno, viridis, gray", &d->colours};
+    out[1] =
+        (cli_option){"colormap", 0, "NAME",
+                     "draw the depth in colours: turbo, inferno, viridis or gray", &d->colours};
     return 2;
 }
 

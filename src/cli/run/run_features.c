@@ -23,11 +23,12 @@ static size_t options(cli_option *out, run_state *r, void *own)
         "features", 0, "FILE",
         "file for patch features (B, rows, columns, C): .npy, or .safetensors with every stage",
         &f->path};
-    out[1] = (cli_option){"pca", 0, "FILE", "patch features as a picture, .png", &f->pca};
-    out[2] = (cli_option){"pca-basis", 0, "FILE",
-                          "how features become colours, .safetensors: read if it exists, else made "
-                          "from the first picture; pictures with the same basis can be compared",
-                          &f->basis_path};
+    out[1] = (cli_option){"pca", 0, "FILE", "patch features, drawn as a .png", &f->pca};
+    out[2] =
+        (cli_option){"pca-basis", 0, "FILE",
+                     "basis of the colours of --pca, .safetensors: read if the file exists, else "
+                     "made from the first picture; pictures with the same basis can be compared",
+                     &f->basis_path};
     return 3;
 }
 

@@ -28,11 +28,11 @@ static size_t options(cli_option *out, run_state *r, void *own)
 {
     masks *m = own;
     (void)r;
-    out[0] =
-        (cli_option){"masks", 0, "FILE",
-                     "file for masks: .png of their numbers, or .json in COCO's format", &m->path};
+    out[0] = (cli_option){
+        "masks", 0, "FILE",
+        "file for masks: a .png with the number of each pixel's mask, or a COCO .json", &m->path};
     out[1] = (cli_option){"mask-rule", 0, "NAME",
-                          "how masks are chosen: panoptic (default), instance", &m->rule};
+                          "rule that chooses masks: panoptic (default) or instance", &m->rule};
     return 2;
 }
 

@@ -15,7 +15,7 @@ static size_t options(cli_option *out, run_state *r, void *own)
     outputs *o = own;
     out[0] = (cli_option){"output", 'o', "FILE", "file for all outputs of the model, .safetensors",
                           &r->output};
-    out[1] = (cli_option){"hidden", 0, NULL, "write intermediate features too, into the file of -o",
+    out[1] = (cli_option){"hidden", 0, NULL, "also write intermediate features to the file of -o",
                           &o->hidden};
     return 2;
 }

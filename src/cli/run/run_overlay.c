@@ -30,10 +30,10 @@ void run_tell_drawn(const run_state *r, const char *file, size_t drawn, size_t a
 static size_t options(cli_option *out, run_state *r, void *own)
 {
     (void)own;
-    out[0] = (cli_option){"overlay", 0, "FILE",
-                          "picture with what the model finds drawn on it, .png: classes, masks, "
-                          "depth, boxes, key points",
-                          &r->overlay};
+    out[0] = (cli_option){
+        "overlay", 0, "FILE",
+        "picture with the results drawn on it, .png: classes, masks, depth, boxes, key points",
+        &r->overlay};
     return 1;
 }
 

@@ -19,8 +19,7 @@ static size_t options(cli_option *out, run_state *r, void *own)
 {
     points *p = own;
     people *of = &r->in.people;
-    out[0] =
-        (cli_option){"pose", 0, "FILE", "file for key points in COCO's format, .json", &p->path};
+    out[0] = (cli_option){"pose", 0, "FILE", "COCO file (.json) for key points", &p->path};
     out[1] = (cli_option){"box",
                           0,
                           "X,Y,W,H",
@@ -28,11 +27,11 @@ static size_t options(cli_option *out, run_state *r, void *own)
                           "repeat it for several people",
                           &of->given,
                           .again = true};
-    out[2] = (cli_option){"people", 0, "FILE",
-                          "file with boxes of people in COCO's format, as --boxes writes it, .json",
-                          &of->path};
+    out[2] =
+        (cli_option){"people", 0, "FILE",
+                     "COCO file (.json) with boxes of people, as --boxes writes it", &of->path};
     out[3] = (cli_option){"person", 0, "NAME|ID",
-                          "category in the file of --people that is a person: person, else 1",
+                          "category of a person in the file of --people (default: person, else 1)",
                           &of->category};
     return 4;
 }

@@ -120,8 +120,9 @@ static size_t options(cli_option *out, run_state *r, void *own)
 {
     labels *l = own;
     (void)r;
-    out[0] = (cli_option){"labels", 0, "FILE",
-                          "picture of class indices, from a segmentation head, .png", &l->path};
+    out[0] =
+        (cli_option){"labels", 0, "FILE",
+                     ".png for the class index of each pixel, from a segmentation head", &l->path};
     return 1;
 }
 
