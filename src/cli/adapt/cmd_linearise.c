@@ -199,10 +199,10 @@ static void release(linearise_run *r)
 }
 
 static const char more[] =
-    "\n--attention names the attentions that replace softmax (default: foveated). Held-out "
-    "pictures\n"
-    "are chosen by a hash of their bytes and are not trained on. After a stop or a kill, the same\n"
-    "command with --resume continues and gives the same bits.\n";
+    "\n--attention lists the attentions that may replace softmax; the default is\n"
+    "foveated,foveated:6,foveated:8. Held-out pictures are chosen by a hash of their bytes and\n"
+    "are not trained on. After a stop or a kill, the same command with --resume continues and\n"
+    "gives the same bits.\n";
 
 int cli_linearise(const cli_command *self, int argc, char **argv)
 {
