@@ -7,7 +7,7 @@
 #include "cli/adapt/adapter.h"
 
 /* The unparsed arguments of options; NULL if not given. */
-typedef struct adapt_texts { /* More than 25 fields, because each option has one */
+typedef struct adapt_texts { /* More than 25 fields: each option has one */
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;

@@ -167,7 +167,7 @@ typedef struct cli_texts {
 } cli_texts;
 
 /* The unparsed arguments of the shared options. An option that was not given is NULL. */
-typedef struct cli_common { /* More than 25 fields, because each option has one */
+typedef struct cli_common { /* More than 25 fields: each option has one */
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *weights_cache;

@@ -189,7 +189,7 @@ enum fv_vit_kind {
  * is a stem, followed by "weight" or "bias"; other names are complete. NULL means that the scheme
  * has no such part. Names follow the prefix, and in a block also the block's prefix. Names of heads
  * have no prefix. */
-typedef struct fv_vit_names { /* More than 25 fields, because each name has one */
+typedef struct fv_vit_names { /* More than 25 fields: each name has one */
     enum fv_vit_origin { FV_VIT_HF, FV_VIT_DINO, FV_VIT_TIMM, FV_VIT_OPENAI } origin;
     bool patch_positions; /* the position table has rows only for patches */
     bool in_memory; /* names in transformers 5's memory, in a state_dict that was saved directly */
