@@ -180,7 +180,7 @@ fovea_status fv_config_section(fv_config *out, const fv_config *c, const char *k
     return FOVEA_OK;
 }
 
-/* Letters, digits and the separators of model names. */
+/* Returns whether a text consists of letters, digits and the separators of model names. */
 static bool is_name(const char *text)
 {
     const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

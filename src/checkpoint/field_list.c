@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A word of a list: the name of a field, and behind "=" the value that it must have. */
+/* A word of a list: the name of a field and, after "=", the value that it must have. */
 struct field {
     const char *name, *rule;
     size_t length, rule_length; /* rule_length 0: any value */

@@ -14,8 +14,8 @@
 
 /* ---- files of PyTorch ---- */
 
-/* Whether `folder` has a configuration; without one, `fovea convert` must be told the architecture.
- */
+/* Finds whether `folder` has a configuration. Without one, `fovea convert` must be told the
+ * architecture. */
 static fovea_status describes(bool *out, const char *folder)
 {
     static const char *const names[] = {"config.json", "open_clip_config.json"};
@@ -37,8 +37,8 @@ static fovea_status fail_with_command(const char *path, const char *out, bool de
                    path, path, out, described ? "" : " --architecture NAME", out);
 }
 
-/* The suggested command converts into the file's own folder if that has a configuration, else into
- * a new folder named after the file. */
+/* The suggested command converts into the file's own folder if that folder has a configuration, or
+ * else into a new folder named after the file. */
 fovea_status fv_foreign_fail_file(const char *path)
 {
     char *folder, *stem = NULL;
@@ -71,7 +71,7 @@ static bool ends_with_one(const char *path, const char *const *one)
     return *one != NULL;
 }
 
-/* Keeps in *ctx the alphabetically first file with an ending of PyTorch's. */
+/* Keeps in *ctx the alphabetically first file with the extension of a PyTorch file. */
 static fovea_status keep_first(void *ctx, const char *path)
 {
     char **first = ctx;
@@ -82,7 +82,7 @@ static fovea_status keep_first(void *ctx, const char *path)
     return fv_mem_text(first, path, FV_MEM_MODEL);
 }
 
-/* *out NULL: the folder has no PyTorch checkpoint. */
+/* Finds a PyTorch checkpoint in a folder, or sets *out to NULL. */
 static fovea_status find_checkpoint(char **out, const char *folder)
 {
     *out = NULL;
@@ -114,8 +114,8 @@ fovea_status fv_foreign_fail_folder(const char *folder)
 
 /* ---- names of the hub ---- */
 
-/* Whether a path may be OWNER/NAME on the hub: letters, digits and "-_.". A path that begins with a
- * dot, or ends like a file, is not. */
+/* Returns whether a path may be OWNER/NAME on the hub: letters, digits and "-_.". A path that
+ * begins with a dot, or has a file extension, is not such a name. */
 static bool is_hub_name(const char *path)
 {
     static const char owner[] = ALPHANUMERIC "-_", name[] = ALPHANUMERIC "-_.";

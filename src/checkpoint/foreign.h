@@ -1,16 +1,17 @@
-/* foreign.h: errors for a path that is not a model yet; their messages say how to make it one. */
+/* foreign.h: errors for a path that is not a model in a supported format. The messages say how to
+ * convert or fetch it. */
 #ifndef FOVEA_SRC_FOREIGN_H
 #define FOVEA_SRC_FOREIGN_H
 
 #include "base/status.h"
 
-/* EFORMAT for a file of PyTorch; the message has the command that converts it. */
+/* Returns FOVEA_EFORMAT for a PyTorch file; the message contains the command that converts it. */
 fovea_status fv_foreign_fail_file(const char *path);
-/* The same for a folder without safetensors that has such a file; EIO if it has no such file
- * either. */
+/* Returns FOVEA_EFORMAT for a folder with such a file and without safetensors, or FOVEA_EIO for a
+ * folder with neither. */
 fovea_status fv_foreign_fail_folder(const char *folder);
-/* EIO for a path where nothing exists. If it may be a name on the Hugging Face hub, the message
- * lists the files to fetch. */
+/* Returns FOVEA_EIO for a path where nothing exists. If the path may be a name on the Hugging Face
+ * hub, the message lists the files to fetch. */
 fovea_status fv_foreign_fail_nothing(const char *path);
 
 #endif

@@ -17,7 +17,8 @@
 
 static const fv_processor_colours3 as_is = {{0, 0, 0}, {1, 1, 1}};
 
-/* edge, crop: pixels for a native size of 224; for other sizes they are scaled in proportion. */
+/* `edge` and `crop` are in pixels for a native size of 224; for other sizes they are scaled in
+ * proportion. */
 static const struct rule {
     fovea_resize resize;
     fovea_filter filter;
@@ -79,7 +80,7 @@ static void pad_to(fovea_preprocess *p, fovea_pad pad, uint32_t width, uint32_t 
     p->pad_height = height;
 }
 
-/* Settings that only one rule has, other than the sizes that scale with the picture. */
+/* Sets those fields that only one rule uses, except for sizes that scale with the picture. */
 static void set_own(fovea_preprocess *p, enum fv_processor rule, uint32_t w, uint32_t h)
 {
     const uint32_t side = w < h ? w : h;
@@ -150,7 +151,7 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
 
 /* ---- values ---- */
 
-/* transformers takes null as false, while a missing field gets the default of the class. */
+/* transformers treats null as false, but a missing field gets the default of the class. */
 static bool is_null(const fv_config *c, const char *key)
 {
     return json_is_null(json_object_get(c->object, key));
@@ -181,7 +182,7 @@ fovea_status fv_processor_filter(fovea_filter *out, const fv_config *c, const ch
     return FOVEA_OK;
 }
 
-/* "resample": a name, or Pillow's number. */
+/* Reads "resample": a name, or Pillow's number. */
 static fovea_status read_resample(fovea_preprocess *out, const fv_config *c)
 {
     static const uint8_t filters[] = {FOVEA_FILTER_NEAREST,  FOVEA_FILTER_LANCZOS,
@@ -242,8 +243,8 @@ static fovea_status read_side(fv_processor_size *out, const fv_config *c, const 
     return fv_config_fail(c, key, SIZES);
 }
 
-/* Reads a size. Without the field *out is unchanged; null clears it. `square`: a single number is
- * both sides, else the shortest edge. */
+/* Reads a size. If the field is missing, *out is unchanged; null clears *out. With `square`, a
+ * single number is both sides, else the shortest edge. */
 static fovea_status read_size(fv_processor_size *out, const fv_config *c, const char *key,
                               bool square)
 {
@@ -284,10 +285,11 @@ static fovea_status refuse_size(const fv_config *c, const fv_processor_class *cl
 
 /* ---- classes ---- */
 
-/* What is known while a file is read. */
+/* The state while a file is read. */
 struct reading {
     const fv_config *c;
-    const fv_processor_class *class; /* NULL: no class is named, so the family's rule applies */
+    const fv_processor_class *class; /* NULL: the file names no class, so the family's rule
+                                        applies */
     fovea_preprocess *out;
     fv_processor_size size, crop_size, pad_size;
     bool resizes, crops, rescales, normalises, converts, pads;
@@ -319,7 +321,7 @@ static fovea_status find_class(struct reading *r, const fv_processor_file *file)
                      r->c->file, key, name, nearest, key, nearest);
 }
 
-/* The defaults of the class. */
+/* Sets the defaults of the class. */
 static void begin(struct reading *r)
 {
     const fv_processor_class *class = r->class;
@@ -352,7 +354,8 @@ static fovea_status read_sizes(struct reading *r)
     FV_TRY(read_flag(&square, r->c, "default_to_square"));
     FV_TRY(read_size(&r->size, r->c, "size", square));
     square = false;
-    FV_TRY(read_flag(&square, r->c, "use_square_size")); /* in CLIP's class, whatever "size" is */
+    FV_TRY(read_flag(&square, r->c, "use_square_size")); /* CLIP's class reads it, whatever
+                                                            "size" is */
     if (square)
         r->size = (fv_processor_size){.width = 224, .height = 224};
     if (way(r) == FV_WAY_DETR && is_null(r->c, "size"))
@@ -371,7 +374,7 @@ static fovea_status read_flags(struct reading *r)
 {
     FV_TRY(read_flag(&r->resizes, r->c, "do_resize"));
     FV_TRY(read_flag(&r->crops, r->c, "do_center_crop"));
-    if (r->class && json_object_get(r->c->object, "rescale")) /* OWL's, of old files */
+    if (r->class && json_object_get(r->c->object, "rescale")) /* OWL's older files have this key */
         FV_TRY(read_flag(&r->rescales, r->c, "rescale"));
     else
         FV_TRY(read_flag(&r->rescales, r->c, "do_rescale"));
@@ -413,7 +416,7 @@ static void resize_to(fovea_preprocess *p, uint32_t width, uint32_t height)
     p->resize_height = height;
 }
 
-/* The resize of classes without a resize of their own. */
+/* Reads the resize of classes without their own resize. */
 static fovea_status resize_plain(struct reading *r)
 {
     fovea_preprocess *p = r->out;
@@ -449,8 +452,8 @@ static fovea_status crop_plain(struct reading *r)
                                 "\"height\" and \"width\" where \"do_center_crop\" is true");
 }
 
-/* Pads with zeros to "pad_size". Without it pictures are padded to the largest of their batch: here
- * a batch is one picture, so nothing is padded. */
+/* Reads padding with zeros to "pad_size". Without this field, transformers pads pictures to the
+ * largest of their batch. Here a batch is one picture, so nothing is padded. */
 static fovea_status pad_plain(struct reading *r)
 {
     const fv_processor_size *s = &r->pad_size;
@@ -476,7 +479,7 @@ static fovea_status read_plain(struct reading *r)
     return r->class ? pad_plain(r) : FOVEA_OK;
 }
 
-/* The whole picture, scaled down, that a model gets in addition to its tiles. */
+/* Reads the overview picture, scaled down, that a model gets in addition to tiles. */
 static fovea_status read_whole(struct reading *r)
 {
     const uint32_t side = r->size.shortest;
@@ -491,7 +494,7 @@ static fovea_status read_whole(struct reading *r)
 
 static fovea_status read_rescaled(struct reading *r)
 {
-    /* Only pictures that are rescaled before they are resized are resized as floats. */
+    /* Only pictures that are rescaled before the resize are resized as floats. */
     r->out->resample = r->rescales ? FOVEA_RESAMPLE_FLOAT : FOVEA_RESAMPLE_TORCHVISION;
     FV_TRY(resize_plain(r));
     return crop_plain(r);
@@ -501,7 +504,7 @@ static fovea_status read_blurred(struct reading *r)
 {
     fovea_preprocess *p = r->out;
     p->resample = FOVEA_RESAMPLE_FLOAT;
-    p->filter = FOVEA_FILTER_BILINEAR; /* whatever "resample" says */
+    p->filter = FOVEA_FILTER_BILINEAR; /* used whatever "resample" says */
     p->no_antialias = p->blur = 1;
     p->pad = r->pads ? FOVEA_PAD_SQUARE : FOVEA_PAD_NONE;
     resize_to(p, r->size.width, r->size.height);

@@ -113,8 +113,8 @@ static const fv_processor_class classes[] = {
 #undef WITHIN
 #define CLASSES (sizeof classes / sizeof *classes)
 
-/* Edit distance: the number of characters to change, add or remove to turn one name into the other.
- */
+/* Returns the edit distance of two names: the number of characters to change, add or remove to
+ * convert one to the other. */
 static size_t distance(const char *a, const char *b)
 {
     size_t row[NAME_MOST + 1];
@@ -133,7 +133,8 @@ static size_t distance(const char *a, const char *b)
     return row[n];
 }
 
-/* Length of a name without its ending, such as "ImageProcessorFast"; 0: it has no such ending. */
+/* Returns the length of a name without its suffix, such as "ImageProcessorFast", or 0 if it has no
+ * such suffix. */
 static size_t stem(const char *name)
 {
     static const char *const endings[] = {ENDING,     ENDING "Fast",     ENDING "Pil",

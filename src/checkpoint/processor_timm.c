@@ -9,7 +9,7 @@
 #include "checkpoint/processor_classes.h"
 
 #define PIXELS 65536
-#define TIMM_CROP 0.875 /* "crop_pct" if a file does not have it */
+#define TIMM_CROP 0.875 /* "crop_pct" if a file lacks it */
 
 static void set_colours(fovea_preprocess *out, const fv_processor_colours3 *colours)
 {
@@ -17,7 +17,7 @@ static void set_colours(fovea_preprocess *out, const fv_processor_colours3 *colo
     memcpy(out->std, colours->std, sizeof out->std);
 }
 
-/* Whether the file itself has the fields, as old files do. */
+/* Returns whether the file itself has the fields, as old files do. */
 static bool in_file_itself(const fv_config *config)
 {
     static const char *const fields[] = {"mean", "std", "crop_pct", "interpolation", "input_size"};
@@ -27,14 +27,14 @@ static bool in_file_itself(const fv_config *config)
     return false;
 }
 
-/* Length of a side after the resize, before the crop. */
+/* Returns the length of a side after the resize, before the crop. */
 static uint32_t scaled(uint32_t side, double part)
 {
     const double whole = floor(side / part);
     return whole > PIXELS ? PIXELS : (uint32_t)whole;
 }
 
-/* Channels, rows, columns. */
+/* Reads the sizes in the order channels, rows, columns. */
 static fovea_status read_input(fovea_preprocess *out, const fv_config *c)
 {
     uint32_t size[3] = {3, 224, 224};
@@ -86,7 +86,7 @@ fovea_status fv_processor_read_timm(fovea_preprocess *out, bool *found, const fv
     out->crop = FOVEA_CROP_EVEN;
     const json_t *filter = fv_config_get(&c, "interpolation");
     if (json_is_string(filter) && strcmp(json_string_value(filter), "random") == 0)
-        out->filter = FOVEA_FILTER_BILINEAR; /* "random" is for training */
+        out->filter = FOVEA_FILTER_BILINEAR; /* "random" is only used for training */
     else
         FV_TRY(fv_processor_filter(&out->filter, &c, "interpolation"));
     FV_TRY(fv_processor_colours(out, &c, "mean", "std"));
@@ -98,7 +98,8 @@ fovea_status fv_processor_read_timm(fovea_preprocess *out, bool *found, const fv
 
 static const char preprocess_cfg[] = "fill_color interpolation mean mode=RGB resize_mode size std";
 
-/* Reads "size", else the size of the vision tower; else *width and *height stay as they are. */
+/* Reads "size", or else the size of the vision tower, or else leaves *width and *height unchanged.
+ */
 static fovea_status read_open_clip_size(uint32_t *width, uint32_t *height, const fv_config *config,
                                         const fv_config *c)
 {
@@ -141,7 +142,7 @@ static fovea_status resize_open_clip(fovea_preprocess *out, const fv_config *c, 
         out->resize_width = out->resize_height = 0;
     }
     if (out->resize == FOVEA_RESIZE_COVER)
-        out->filter = FOVEA_FILTER_BICUBIC; /* whatever "interpolation" says */
+        out->filter = FOVEA_FILTER_BICUBIC; /* used whatever "interpolation" says */
     return FOVEA_OK;
 }
 

@@ -13,7 +13,7 @@
 #error "the files' little-endian numbers are read without conversion: build for little-endian"
 #endif
 
-#define HEADER_LIMIT 100000000 /* as the reference implementation */
+#define HEADER_LIMIT 100000000 /* the limit of the reference implementation */
 #define RANK (sizeof((fv_tensor *)0)->shape / sizeof(uint64_t))
 
 const fv_file_type_info fv_file_types[FV_FILE_TYPES] = {
@@ -46,7 +46,7 @@ enum fv_file_type fv_file_type_find(const char *name)
     return (enum fv_file_type)i;
 }
 
-/* A tensor, and the offsets at which its bytes begin and end in the data. */
+/* A tensor, and the byte offsets of its beginning and end in the data. */
 struct extent {
     uint64_t begin, end;
     const char *name;
@@ -82,7 +82,7 @@ static bool natural(uint64_t *out, const json_t *value)
     return true;
 }
 
-/* One entry of the header; *at receives its extent. */
+/* Reads one entry of the header, and sets *at to its extent. */
 static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct extent *at,
                                const json_t *entry, const char *data, uint64_t data_size)
 {
@@ -129,7 +129,7 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
     return FOVEA_OK;
 }
 
-/* Checks that the tensors, sorted by their offsets, fill the data without hole or overlap. */
+/* Checks that the tensors, sorted by their offsets, fill the data without gaps or overlaps. */
 static fovea_status check_layout(const fv_safetensors *f, struct extent *at, uint64_t data_size)
 {
     uint64_t end = 0;

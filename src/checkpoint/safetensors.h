@@ -2,9 +2,9 @@
  *
  *     | 8 bytes: n | n bytes of JSON: name -> dtype, shape, data_offsets | data |
  *
- * A file that opens has been checked: the bytes of every tensor are the product of its shape times
- * the size of its type and are inside the file, and tensors fill the data without hole or overlap.
- */
+ * An open file has been checked. The size of every tensor is the product of its shape and the size
+ * of its type. Every tensor is inside the file, and the tensors fill the data without gaps or
+ * overlaps. */
 #ifndef FOVEA_SRC_SAFETENSORS_H
 #define FOVEA_SRC_SAFETENSORS_H
 
@@ -39,38 +39,39 @@ enum fv_file_type {
 };
 
 typedef struct fv_file_type_info {
-    const char *name; /* as in the file */
+    const char *name; /* name in the file */
     uint8_t bytes;
-    bool floating; /* a floating type that fv_tensor_read takes */
-    bool readable; /* fv_tensor_read takes it */
+    bool floating; /* a floating type that fv_tensor_read supports */
+    bool readable; /* a type that fv_tensor_read supports */
 } fv_file_type_info;
 
 extern const fv_file_type_info fv_file_types[FV_FILE_TYPES];
 
-/* The type of that name; FV_FILE_TYPES: not known. */
+/* Returns the type with a name, or FV_FILE_TYPES if the name is unknown. */
 enum fv_file_type fv_file_type_find(const char *name);
 
-typedef struct fovea_tensors { /* callers know it by this name */
+typedef struct fovea_tensors { /* the name of this type in the public interface */
     fv_blob bytes;
-    json_t *header;   /* holds the names */
-    json_t *metadata; /* of the header, or NULL */
+    json_t *header;   /* owns the names */
+    json_t *metadata; /* metadata of the header, or NULL */
     uint32_t count;
     fv_tensor *tensor; /* in the order of the header */
 } fv_safetensors;
 
-/* A tensor as callers see it. */
+/* Returns the public description of a tensor. */
 fovea_tensor fv_tensor_shown(const fv_tensor *t);
 
-/* Takes ownership of the bytes, and closes them if it fails. EFORMAT, ENOMEM. */
+/* Takes ownership of the bytes, and closes them on failure. Returns FOVEA_EFORMAT if the header is
+ * malformed, or FOVEA_ENOMEM. */
 fovea_status fv_safetensors_read(fv_safetensors **out, fv_blob *bytes);
-/* Opens a file by its path; fails with EIO too. */
+/* Opens a file by its path. Returns FOVEA_EIO if it cannot be read. */
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path);
-/* Opens a file in memory, which stays the caller's and must outlive *out; `path` is for messages.
- */
+/* Reads a file in memory, which stays the caller's and must outlive *out. `path` is its name in
+ * messages. */
 fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
                                   uint64_t size);
-/* EIO when the file was written to since it was opened. */
+/* Returns FOVEA_EIO if the file was written to since it was opened. */
 fovea_status fv_safetensors_unchanged(const fv_safetensors *f);
-void fv_safetensors_close(fv_safetensors *file); /* NULL is fine */
+void fv_safetensors_close(fv_safetensors *file); /* NULL is allowed */
 
 #endif

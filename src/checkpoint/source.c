@@ -46,7 +46,7 @@ static fovea_status name_plainly(fv_tensor *t)
     return FOVEA_OK;
 }
 
-/* Makes the tensor's plain name the one that it has in the file. */
+/* Sets the tensor's plain name to its name in the file. */
 static void name_fully(fv_tensor *t)
 {
     if (t->plain != t->name)
@@ -67,8 +67,8 @@ static void name_all_fully(fv_tensor *tensors, uint32_t n)
         name_fully(&tensors[i]);
 }
 
-/* The end of a name, from its beginning or after one of its points on, that equals `letters` once
- * its points are removed; NULL: there is no such end. */
+/* Returns the suffix of a name, from its beginning or from the character after one of its dots,
+ * that equals `letters` without its dots; or NULL if there is no such suffix. */
 static const char *end_without_points(const char *name, const char *letters)
 {
     for (const char *begin = name; begin;
@@ -82,9 +82,9 @@ static const char *end_without_points(const char *name, const char *letters)
     return NULL;
 }
 
-/* Some programs store averaged weights as buffers, whose names cannot have points
- * ("model_ema.blocks0norm1weight" of LitEma). Such a tensor gets the name of the tensor that it is
- * an average of. */
+/* Renames averaged weights. Some programs store them as buffers, whose names cannot contain dots
+ * ("model_ema.blocks0norm1weight" of LitEma). Such a tensor gets the name of the tensor whose
+ * average it is. */
 static fovea_status name_averages(fv_source *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
@@ -107,8 +107,8 @@ static fovea_status name_averages(fv_source *s)
     return FOVEA_OK;
 }
 
-/* Sorts the index. If two tensors have the same plain name, because a module was saved with its
- * wrapper and without, both keep the names that they have in the file. */
+/* Sorts the index. If two tensors have the same plain name, because a module was saved with and
+ * without its wrapper, both keep their names in the file. */
 static void sort(fv_source *s)
 {
     for (bool again = s->count > 0; again;) {
@@ -176,7 +176,7 @@ fovea_status fv_source_open_file(fv_source **out, fv_blob *bytes)
 }
 
 /* Collects the names of the shards as keys of an object, each with its number. They must be plain
- * names: an index must not name files outside its folder. */
+ * file names, because an index must not name files outside its folder. */
 static fovea_status collect_shards(json_t *shards, json_t *map, const char *path)
 {
     const char *tensor;
@@ -258,7 +258,8 @@ fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit)
                    FV_MEM_ARRAY(&s->tensor, limit, FV_MEM_MODEL, "list of tensors"));
 }
 
-/* FNV-1a hash of a name, the seed of a generated tensor: its values depend only on its name. */
+/* Returns the FNV-1a hash of a name, the seed of a generated tensor, so that its values depend only
+ * on its name. */
 static uint64_t hash(const char *text)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -320,10 +321,10 @@ static fovea_status insert(fv_source *s, const fv_tensor *t)
     return FOVEA_OK;
 }
 
-/* ---- shards, when they are needed ---- */
+/* ---- opening shards on demand ---- */
 
-/* The index entry of the tensor that has the same name in its file as t, whatever its plain name
- * is; or NULL. */
+/* Returns the index entry of the tensor that has the same name in its file as t, whatever its plain
+ * name is; or NULL. */
 static const fv_tensor **find_named(const fv_source *s, const fv_tensor *t)
 {
     const char *const names[] = {t->plain, t->name};
@@ -338,8 +339,7 @@ static const fv_tensor **find_named(const fv_source *s, const fv_tensor *t)
     return NULL;
 }
 
-/* Replaces an entry of the index by the shard's tensor, which takes over the plain name of the
- * entry. */
+/* Replaces an entry of the index by the shard's tensor, which gets the plain name of the entry. */
 static void replace(const fv_tensor **entry, fv_tensor *t)
 {
     fv_tensor *listed = (fv_tensor *)(uintptr_t)*entry;
@@ -350,15 +350,15 @@ static void replace(const fv_tensor **entry, fv_tensor *t)
     *entry = t;
 }
 
-/* Every tensor of a shard replaces its entry in the index; tensors that the index does not list are
- * added. */
+/* Replaces the index entry of every tensor of a shard, and adds tensors that the index does not
+ * list. */
 static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_t shard)
 {
     for (uint32_t i = 0; i < file->count; i++) {
         fv_tensor *t = &file->tensor[i];
         const fv_tensor **found = find_named(s, t);
         if (!found && find(s, t->plain))
-            name_fully(t); /* another tensor has that plain name */
+            name_fully(t); /* another tensor has this plain name */
         if (!found)
             FV_TRY(insert(s, t));
         else if ((*found)->shard == shard)
@@ -393,7 +393,7 @@ const fv_tensor *fv_source_find(const fv_source *s, const char *name)
         return found ? *found : NULL;
     if (s->failed != FOVEA_OK)
         return NULL;
-    fv_source *own = (fv_source *)(uintptr_t)s; /* opening files changes no tensor */
+    fv_source *own = (fv_source *)(uintptr_t)s; /* opening files does not change tensors */
     own->failed = open_shard(own, *found);
     if (own->failed != FOVEA_OK) {
         snprintf(own->failure, sizeof own->failure, "%s", fovea_error());
@@ -476,7 +476,7 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
     return FOVEA_OK;
 }
 
-#define SAMPLES 4        /* number of places in a tensor */
+#define SAMPLES 4        /* number of sampled places in a tensor */
 #define SAMPLE_VALUES 16 /* consecutive values at each place */
 
 static uint64_t hash_tensor(uint64_t h, const fv_tensor *t)

@@ -4,8 +4,7 @@
  * (wrappers.h).
  *
  * The index of a sharded checkpoint lists the tensors. A shard is opened when one of its tensors is
- * looked up, so that shards with other parts of a larger model may be absent.
- */
+ * looked up. Shards with other parts of a larger model may therefore be missing. */
 #ifndef FOVEA_SRC_SOURCE_H
 #define FOVEA_SRC_SOURCE_H
 
@@ -13,20 +12,20 @@
 
 #define FV_SOURCE_PREFIX 96 /* bytes */
 #define FV_SOURCE_ROOT                                                                             \
-    (64 + FV_SOURCE_PREFIX) /* of a prefix and the names after it under which a program keeps a    \
-                               model */
+    (64 + FV_SOURCE_PREFIX) /* bytes of a prefix and of the names after it under which a program   \
+                               stores a model */
 
 typedef struct fv_source {
     char prefix[FV_SOURCE_PREFIX]; /* prefix of the model's tensors; or empty */
-    char *name; /* what messages call it: the file, the index of the shards, "synthetic:..." */
+    char *name; /* name in messages: the file, the index of the shards, "synthetic:..." */
     uint32_t files;
-    fv_safetensors **file; /* those that are open */
-    const fv_store *store; /* has the shards; owned by the caller */
-    json_t *map;           /* "weight_map" of an index: file of each tensor */
-    fv_tensor *listed;     /* its tensors */
+    fv_safetensors **file; /* the open files */
+    const fv_store *store; /* contains the shards; owned by the caller */
+    json_t *map;           /* "weight_map" of an index: the file of each tensor */
+    fv_tensor *listed;     /* tensors that the index lists */
     fovea_status failed;   /* status of a shard that could not be opened */
     char failure[FV_MESSAGE];
-    uint32_t made, made_limit; /* tensors of a synthetic checkpoint */
+    uint32_t made, made_limit; /* number of tensors of a synthetic checkpoint, and its capacity */
     fv_tensor *tensor;
     struct fv_put {
         struct fv_put *next;
@@ -34,52 +33,55 @@ typedef struct fv_source {
     } * put; /* tensors that were added in memory and are in no file */
     uint32_t count;
     const fv_tensor **by_name; /* all tensors, sorted by their plain names */
-    uint8_t *mark;             /* of by_name[i]: enum fv_mark of the tensor reader, 0 at first */
-    char root[FV_SOURCE_ROOT], other[FV_SOURCE_ROOT]; /* of a model that is stored twice: the prefix
-                                                         that is read, and the one that is not */
+    uint8_t *mark;             /* mark of by_name[i]: enum fv_mark of the tensor reader, 0 at
+                                  first */
+    char root[FV_SOURCE_ROOT], other[FV_SOURCE_ROOT]; /* if a model is stored twice: the prefix
+                                                         that is read, and the other prefix */
     bool twice;
-    uint64_t bytes; /* total size of the files that are open */
+    uint64_t bytes; /* total size of the open files in bytes */
 } fv_source;
 
-/* Opens one safetensors file. Takes ownership of its bytes, and closes them if it fails. */
+/* Opens one safetensors file. Takes ownership of its bytes, and closes them on failure. */
 fovea_status fv_source_open_file(fv_source **out, fv_blob *bytes);
-/* Opens an index of shards, but none of the shards. They are in `store`, which must stay open as
- * long as *out. */
+/* Opens an index of shards, but none of the shards. `store` contains the shards, and must stay open
+ * as long as *out. */
 fovea_status fv_source_open_index(fv_source **out, const fv_store *store, const fv_blob *index);
 /* Opens the shards that are not open yet. */
 fovea_status fv_source_open_all(fv_source *s);
-/* The error of a shard that fv_source_find could not open, or FOVEA_OK. */
+/* Returns the error of a shard that fv_source_find could not open, or FOVEA_OK. */
 fovea_status fv_source_failed(const fv_source *s);
-/* EIO when one of its files was written to since it was opened. */
-fovea_status fv_source_unchanged(const fv_source *s); /* NULL is fine */
-void fv_source_close(fv_source *s);                   /* NULL is fine */
+/* Returns FOVEA_EIO if one of its files was written to since it was opened. */
+fovea_status fv_source_unchanged(const fv_source *s); /* NULL is allowed */
+void fv_source_close(fv_source *s);                   /* NULL is allowed */
 
-/* Makes the model's tensors those whose names begin with `prefix`, whose last point may be omitted.
- * EFORMAT if there are no such tensors. */
+/* Limits the model to the tensors whose names begin with `prefix`; the last dot of the prefix may
+ * be omitted. Returns FOVEA_EFORMAT if there are no such tensors. */
 fovea_status fv_source_behind(fv_source *s, const char *prefix);
 
-/* Makes a checkpoint without files, of at most `limit` tensors; call fv_source_index after adding
- * the last one. */
+/* Makes a checkpoint without files, with at most `limit` tensors. Call fv_source_index after adding
+ * the last tensor. */
 fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit);
-/* Adds a float32 tensor of random values, uniform in mean - spread ... mean + spread. */
+/* Adds a float32 tensor of random values, uniformly distributed from mean - spread to mean +
+ * spread. */
 fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
                            float mean, float spread);
-/* Sorts the tensors by name. EFORMAT if two have the same name. */
+/* Sorts the tensors by name. Returns FOVEA_EFORMAT if two have the same name. */
 fovea_status fv_source_index(fv_source *s);
 
-/* Adds a float32 tensor of such values to an indexed checkpoint; it replaces a tensor of the same
- * name. The other tensors keep their marks. */
+/* Adds such a float32 tensor to an indexed checkpoint; it replaces a tensor of the same name. The
+ * other tensors keep their marks. */
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
                            float mean, float spread, uint64_t seed);
 
-/* A hash over names, types, shapes and a sample of the values of all tensors. */
+/* Returns a hash of the names, types, shapes and a sample of the values of all tensors. */
 uint64_t fv_source_fingerprint(const fv_source *s);
 
-/* The tensor of that plain name, or NULL. Opens its shard, which may change indices in by_name. */
+/* Returns the tensor with a plain name, or NULL. Opens its shard, which may change indices in
+ * by_name. */
 const fv_tensor *fv_source_find(const fv_source *s, const char *name);
-/* Whether there is a tensor of that name; opens nothing. */
+/* Returns whether a tensor with a name exists. Opens no file. */
 bool fv_source_lists(const fv_source *s, const char *name);
-/* Index in by_name of a tensor of this checkpoint. */
+/* Returns the index in by_name of a tensor of this checkpoint. */
 uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor);
 
 #endif

@@ -1,4 +1,5 @@
-/* store.c: the stores: a folder; a list of files in memory or with descriptors; callbacks. */
+/* store.c: the kinds of stores: a folder; a list of files in memory or with descriptors; callbacks.
+ */
 #include "checkpoint/store.h"
 
 #include <stdio.h>
@@ -9,9 +10,9 @@
 #include "platform/os/os.h"
 
 struct fv_store {
-    char *name;     /* what messages call it */
-    char *lead;     /* prepended to file names: the path of the folder, with its slash, or "" */
-    bool is_folder; /* else the files are those of `source` */
+    char *name;     /* name in messages */
+    char *lead;     /* prefix of file names: the path of the folder, with its slash, or "" */
+    bool is_folder; /* otherwise the files are those of `source` */
     fovea_model_source source; /* n_files is the length of `file` */
     fovea_model_file *file;    /* a copy, with descriptors duplicated */
 };
@@ -45,7 +46,7 @@ void fv_blob_close(fv_blob *b)
     *b = (fv_blob){0};
 }
 
-/* ---- life ---- */
+/* ---- opening and closing stores ---- */
 
 void fv_store_close(fv_store *s)
 {
@@ -62,7 +63,7 @@ void fv_store_close(fv_store *s)
     fv_mem_free(s);
 }
 
-/* Sets the store's name, and the text to put before names of files: the name and `slash`. */
+/* Sets the store's name, and the prefix of file names: the name and `slash`. */
 static fovea_status call(fv_store *s, const char *name, const char *slash)
 {
     const size_t bytes = strlen(name) + strlen(slash) + 1;
@@ -93,7 +94,7 @@ fovea_status fv_store_folder_of(fv_store **out, const char *path)
     FV_RETURN_MADE(out, s, fv_store_close, status);
 }
 
-/* Refuses a file without a name, and a size that cannot be: larger than the address space, or with
+/* Refuses a file without a name, and an impossible size: one larger than the address space, or with
  * an end beyond 64 bits. */
 static fovea_status check_file(const fv_store *s, const fovea_model_file *f, size_t index)
 {

@@ -1,4 +1,5 @@
-/* tensors.c: reads values of tensors as float32; the public functions for safetensors files. */
+/* tensors.c: reads values of tensors as float32, and implements the public functions for
+ * safetensors files. */
 #include <assert.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 /* ---- values ---- */
 
 /* Computes pseudo-random values, each from its own index by a 32-bit integer mix with full
- * avalanche, so that any range can be read and the loop is vectorised. They repeat after 2^32
+ * avalanche, so that any range can be read and the loop is vectorised. The values repeat after 2^32
  * elements. */
 static void generate(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
 {
@@ -87,7 +88,7 @@ fv_tensor fv_tensor_of_floats(const float *data, uint32_t rows, uint32_t cols)
     };
 }
 
-/* ---- the public view ---- */
+/* ---- the public description ---- */
 
 fovea_status fovea_tensors_open(fovea_tensors **out, const char *path)
 {

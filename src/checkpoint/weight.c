@@ -1,4 +1,4 @@
-/* weight.c: reads weights that are put together from tensors. */
+/* weight.c: reads weights that are assembled from tensors. */
 #include "checkpoint/weight.h"
 
 #include <assert.h>
@@ -68,13 +68,13 @@ bool fv_weight_mix(fv_weight *w, const fv_tensor *mix)
     return true;
 }
 
-/* Whether the part is of a vector whose groups of columns are repeated. */
+/* Returns whether the part is a vector whose groups of columns are repeated. */
 static bool repeats_columns(const fv_weight_part *p)
 {
     return p->repeats > 1 && p->rows == 1;
 }
 
-/* Index in the tensor of a row of the part. */
+/* Returns the index in the tensor of a row of the part. */
 static uint32_t source_row(const fv_weight_part *p, uint32_t row)
 {
     if (p->rows > 1)
@@ -105,7 +105,7 @@ static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t col, ui
         out[i] *= p->factor;
 }
 
-/* Reads a row of a convolution's weight: (channel, tap) becomes (tap, channel). */
+/* Reads a row of a convolution's weight, and reorders it from (channel, tap) to (tap, channel). */
 static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
 {
     const uint32_t channels = p->cols / p->taps;
@@ -130,8 +130,8 @@ static void read_strided(const fv_weight_part *p, uint64_t first, float *out)
         }
 }
 
-/* The index of the tap of a transposed convolution, along one side, by which input pixel `at` (of
- * `reach`) contributes to row or column i of an output block. */
+/* Returns the index of the tap of a transposed convolution, along one side, through which input
+ * pixel `at` (of `reach`) contributes to row or column i of an output block. */
 static uint32_t deconv_tap(uint32_t i, uint32_t at, uint32_t reach)
 {
     return reach == 1 ? i : 3 - i - 2 * at;
@@ -152,7 +152,7 @@ static void read_deconv(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
-/* Reads a row of a weight that has blocks on its diagonal. */
+/* Reads a row of a weight that consists of blocks on its diagonal. */
 static void read_diagonal(const fv_weight_part *p, uint32_t row, float *out)
 {
     const uint32_t d = p->diagonal, block = row / d;
@@ -166,7 +166,8 @@ static void read_diagonal(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
-/* The factor by which row (column) j of a group contributes to row (column) `at` of the whole. */
+/* Returns the factor by which row (column) j of a group contributes to row (column) `at` of the
+ * whole. */
 static float mix_of(const fv_tensor *mix, uint32_t at, uint32_t j, uint32_t paired)
 {
     const uint32_t d = mixed_rows(mix);
@@ -234,7 +235,7 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
-/* Whether rows of the part are columns of a float32 tensor: a transposed weight. */
+/* Returns whether the part is a transposed weight, whose rows are columns of a float32 tensor. */
 static bool is_transposed(const fv_weight_part *p)
 {
     return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->stride && !p->sum &&
@@ -243,7 +244,7 @@ static bool is_transposed(const fv_weight_part *p)
 }
 
 /* Reads n rows of a transposed part, beginning with `row`, to `out` with a row stride of `ld`
- * floats. It works in square tiles, so that reads and writes both take whole cache lines. */
+ * floats. Reads square tiles, so that reads and writes both use whole cache lines. */
 static void read_transposed(const fv_weight_part *p, uint32_t row, uint32_t n, float *out,
                             size_t ld)
 {
@@ -262,7 +263,7 @@ static void read_transposed(const fv_weight_part *p, uint32_t row, uint32_t n, f
     }
 }
 
-/* Multiplies rows [r0, r0 + n) by the row and column factors of the whole weight. */
+/* Multiplies rows [r0, r0 + n) by the row and column scales of the whole weight. */
 static void scale_whole(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
 {
     for (uint32_t r = 0; w->row_factor && r < n; r++)

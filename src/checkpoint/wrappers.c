@@ -6,13 +6,13 @@
 
 #include "base/mem.h"
 
-/* Whether a part of a dotted name, of n characters, is `word`. */
+/* Returns whether a component of a dotted name, of n characters, is `word`. */
 static bool is_word(const char *at, size_t n, const char *word)
 {
     return strlen(word) == n && memcmp(at, word, n) == 0;
 }
 
-/* ---- modules around modules ---- */
+/* ---- modules that wrap modules ---- */
 
 static bool is_module(const char *at, size_t n)
 {
@@ -20,10 +20,11 @@ static bool is_module(const char *at, size_t n)
         "module",                     /* DataParallel, DistributedDataParallel, AveragedModel */
         "_orig_mod",                  /* torch.compile */
         "_fsdp_wrapped_module",       /* FullyShardedDataParallel */
-        "_fpw_module",                /* the same before PyTorch 1.12 */
+        "_fpw_module",                /* FullyShardedDataParallel before PyTorch 1.12 */
         "_checkpoint_wrapped_module", /* checkpointed activations */
         "_forward_module",            /* Lightning Fabric */
-        "_original_module",           /* Lightning Fabric, of a module that a strategy has set up */
+        "_original_module",           /* Lightning Fabric, for a module that a strategy has set
+                                         up */
         "_module",                    /* Opacus */
     };
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
@@ -32,7 +33,7 @@ static bool is_module(const char *at, size_t n)
     return false;
 }
 
-/* The rest of the name after the modules that wrap the whole model. */
+/* Returns the rest of the name after the modules that wrap the whole model. */
 static const char *inside(const char *name)
 {
     for (const char *dot; (dot = strchr(name, '.')) && is_module(name, (size_t)(dot - name));)
@@ -63,7 +64,7 @@ fovea_status fv_wrappers_strip(char **out, const char *name)
     return FOVEA_OK;
 }
 
-/* ---- where a model is kept ---- */
+/* ---- where a program saves a model ---- */
 
 static enum fv_keeping keeping(const char *at, size_t n)
 {

@@ -1,8 +1,8 @@
-/* boxes.c: makes boxes of a detector's outputs: selects the best candidates of each level, decodes
- * their boxes and suppresses duplicates.
+/* boxes.c: makes boxes from a detector's outputs: selects the best candidates of each level,
+ * decodes their boxes and suppresses duplicates.
  *
- * The best are kept in a heap whose root is the worst of them, and sorted by heapsort, so no memory
- * other than the candidates is needed. */
+ * The best candidates are in a heap whose root is the worst of them, and are sorted by heapsort, so
+ * that no other memory is needed. */
 #include "run/boxes.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 /* ---- order ---- */
 
-/* Whether a comes before b. */
+/* Returns whether a precedes b. */
 static bool before(const fv_candidate *a, const fv_candidate *b)
 {
     if (a->score != b->score)
@@ -58,17 +58,17 @@ static void sort(fv_candidate *c, size_t n)
     }
 }
 
-/* ---- the best of a level ---- */
+/* ---- the best candidates of a level ---- */
 
-/* A little below the smallest logit whose score can pass the threshold. Most logits are far below
- * it and are skipped without computing a sigmoid. */
+/* Returns a number slightly below the smallest logit whose score can pass the threshold. Most
+ * logits are far below it and are skipped without computing a sigmoid. */
 static float least_logit(float score_thr)
 {
     const double p = (double)score_thr;
     return p > 0 && p < 1 ? (float)(log(p / (1 - p)) - 1e-3) : p > 0 ? 1.f : -INFINITY;
 }
 
-/* Adds *c to a heap of `n` candidates of at most `capacity`, if it is among the best; returns the
+/* Adds *c to a heap of `n` candidates of at most `capacity`, if *c is among the best; returns the
  * new number. */
 static size_t push(fv_candidate *heap, size_t n, size_t capacity, const fv_candidate *c)
 {
@@ -93,8 +93,8 @@ static size_t select_best(const fv_detection *d, const fv_box_level *l, uint32_t
     size_t n = 0;
     for (size_t place = 0; place < anchors; place++, logit += d->classes)
         for (uint32_t label = 0; label < d->classes; label++) {
-            /* Of equal logits the earlier is kept, so in a full heap only a larger logit replaces
-             * the worst. */
+            /* The earlier of equal logits is kept, so in a full heap only a larger logit replaces
+             * the worst one. */
             if (!(logit[label] >= least) || (n == d->nms_pre && logit[label] <= heap[0].logit))
                 continue;
             const fv_candidate c = {.logit = logit[label],
@@ -115,13 +115,13 @@ static float limit(float x, float low, float high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* out: centre and length, along axis `i`, of the anchor in cell `cell` after it was moved and
- * scaled by two of the model's numbers. */
+/* Computes the centre and length, along axis `i`, of the anchor in cell `cell`, moved and scaled by
+ * two of the model's numbers. */
 static void adjust(float out[2], const fv_detection *d, uint32_t level, const float anchor[4],
                    uint32_t cell, const float number[4], int i)
 {
-    static const float most = 4.135166556742356f; /* -log(16 / 1000): maximum of the logarithm by
-                                                     which a side is scaled */
+    static const float most = 4.135166556742356f; /* -log(16 / 1000), the maximum logarithm of
+                                                     the factor by which a side is scaled */
     const float at = (float)cell * d->stride[level];
     const float low = anchor[i] + at, high = anchor[i + 2] + at, side = high - low;
     const float move = number[i] * d->std[i] + d->mean[i];
@@ -138,7 +138,8 @@ bool fv_boxes_decode(float box[4], const fv_detection *d, uint32_t level, uint32
     const float end[2] = {width, height};
     bool good = true;
     for (int i = 0; i < 2; i++) {
-        float side[2] = {number[i] * end[i], number[i + 2] * end[i]}; /* its middle, its length */
+        float side[2] = {number[i] * end[i], number[i + 2] * end[i]}; /* centre and length of a
+                                                                         side */
         if (!d->of_queries)
             adjust(side, d, level, d->anchor[level][place % d->anchors], at[i], number, i);
         box[i] = side[0] - side[1] * 0.5f;
@@ -166,7 +167,8 @@ double fv_boxes_overlap(const float a[4], const float b[4])
     return both > 0 ? both / (area_a + area_b - both) : 0;
 }
 
-/* Decodes the boxes of a level's `n` candidates; returns how many are valid, which come first. */
+/* Decodes the boxes of a level's `n` candidates, moves the valid ones to the front, and returns
+ * their number. */
 static size_t decode(const fv_detection *d, const fv_box_level *l, uint32_t level, fv_candidate *c,
                      size_t n, const float size[2])
 {
@@ -179,8 +181,8 @@ static size_t decode(const fv_detection *d, const fv_box_level *l, uint32_t leve
     return kept;
 }
 
-/* Keeps, of sorted candidates, at most `most` that no better one of their class covers; moves them
- * to the front and returns their number. */
+/* Keeps at most `most` of the sorted candidates: those that no better candidate of their class
+ * overlaps. Moves them to the front and returns their number. */
 static size_t suppress(fv_candidate *c, size_t n, size_t most, double threshold)
 {
     size_t kept = 0;

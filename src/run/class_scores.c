@@ -1,4 +1,4 @@
-/* class_scores.c: fovea_class_scores: scores of a picture's classes. */
+/* class_scores.c: fovea_class_scores: computes the class scores of a picture. */
 #include <math.h>
 
 #include <fovea/results.h>

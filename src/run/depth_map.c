@@ -8,7 +8,7 @@ typedef struct depth_grid {
     fv_task_output depth;
     fv_extent extent;
     fv_side rows;
-    const fv_cubic *column; /* of the map */
+    const fv_cubic *column; /* columns of the map */
     float *line;            /* the grid's rows interpolated at the height of a row of the map */
 } depth_grid;
 
@@ -40,7 +40,7 @@ static void take_row(const depth_grid *g, uint32_t y)
                                      c.weight[3] * e[x];
 }
 
-/* The depth of pixel x in that row; NaN outside the picture. */
+/* Returns the depth of pixel x in that row, or NaN outside the picture. */
 static float depth_at(const depth_grid *g, uint32_t x)
 {
     const fv_cubic *c = &g->column[x];
@@ -98,7 +98,7 @@ fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output *outs, siz
     if (unit == 0) {
         find_range(&least, &greatest, &g);
         step = greatest > least ? ((double)greatest - least) / (UINT16_MAX - 1) : 1;
-        from = least - step; /* which becomes 1 */
+        from = least - step; /* the depth that becomes 1 */
     }
     for (uint32_t y = 0; y < g.extent.height; y++) {
         take_row(&g, y);

@@ -1,4 +1,4 @@
-/* detections.c: fovea_detections: makes records of the boxes that a detector's outputs have. */
+/* detections.c: fovea_detections: makes records from the boxes in a detector's outputs. */
 #include "models/detection.h"
 #include "models/model.h"
 #include "run/boxes.h"

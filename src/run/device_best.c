@@ -1,4 +1,4 @@
-/* device_best.c: the time that a plan takes on each device, and the fastest device, from wisdom. */
+/* device_best.c: finds the time of a plan on each device, and the fastest device, from wisdom. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "plan/frame_plan.h"
 #include "plan/plan.h"
 
-/* Seconds that a frame takes on a device; infinite if wisdom has no fact about it. */
+/* Returns the seconds that a frame takes on a device, or infinity if wisdom has no fact about it.
+ */
 static double seconds_on(const char *device, const char *subject)
 {
     fv_answer answer;
@@ -62,8 +63,8 @@ static void subject_on(char out[FV_WISDOM_SUBJECT], const struct search *s, cons
     fv_advice_plan_key(out, s->plan->model, &o);
 }
 
-/* Finds the fastest device that is faster than the CPU; false: there is no such device. Drivers are
- * opened only if wisdom has a fact about one of their devices. */
+/* Finds the fastest device that is faster than the CPU. Returns false if there is no such device.
+ * Opens drivers only if wisdom has a fact about one of their devices. */
 static bool find_faster(char id[32], struct search *s)
 {
     fovea_device_info other = FOVEA_DEVICE_INFO_INIT;
@@ -88,7 +89,7 @@ static bool find_faster(char id[32], struct search *s)
     return better;
 }
 
-/* Whether another device is faster than `cpu`. */
+/* Returns whether another device is faster than `cpu`. */
 static bool is_another_faster(char id[32], const fovea_model *model, fovea_device *cpu,
                               const fovea_plan_options *plan)
 {
@@ -96,7 +97,7 @@ static bool is_another_faster(char id[32], const fovea_model *model, fovea_devic
     fovea_plan_options options = *plan;
     fovea_plan *p;
     options.dry = 1;
-    options.activations = FOVEA_DTYPE_F32; /* for the plan on the CPU; a plan's key does not
+    options.activations = FOVEA_DTYPE_F32; /* only for the plan on the CPU; a plan's key does not
                                               contain this type */
     if (fv_wisdom_count(fv_wisdom_global()) == 0 ||
         fv_frame_plan(&p, model, cpu, &options, fv_wisdom_global()) != FOVEA_OK)

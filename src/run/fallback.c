@@ -1,8 +1,8 @@
 /* fallback.c: the plan on the CPU that takes over when a plan's device is lost.
  *
- * It is made together with the plan, so that taking over allocates nothing. Frames in flight are
- * then submitted to it in their order; the caller keeps their pixels and outputs valid until
- * fovea_wait returns. */
+ * The fallback plan is made together with the plan, so that taking over allocates nothing. Frames
+ * in flight are then submitted to the fallback plan in their order; the caller keeps their pixels
+ * and outputs valid until fovea_wait returns. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,12 +12,12 @@
 #include "run/fallback.h"
 
 #define PATIENCE                                                                                   \
-    10.0 /* default of device_timeout_seconds: generous, because a false alarm costs the device */
+    10.0 /* default of device_timeout_seconds: large, because a false alarm costs the device */
 
 static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_options *options)
 {
     fovea_plan_options own = *options;
-    fovea_device *device = NULL; /* opened here; the fallback plan keeps a reference */
+    fovea_device *device = NULL; /* opened here; the fallback plan holds a reference */
     own.schedule = FOVEA_SCHEDULE_AUTO;
     own.chunk = 0;
     own.activations = FOVEA_DTYPE_F32;

@@ -7,13 +7,13 @@
 /* Creates the fallback plan that the options ask for, if any. */
 fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options);
 void fv_fallback_free(fv_fallback *s);
-/* Records what was submitted. */
+/* Records a submitted batch. */
 void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fv_run_input *in,
                       const fovea_output *outs, uint32_t frames);
-/* Seconds after which the device counts as hung if this frame is not done. */
+/* Returns the seconds after which the device counts as hung if this frame is not done. */
 double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket);
-/* To be called when the device was lost: submits all frames in flight to the fallback plan, where
- * fovea_wait then waits for them. */
+/* Submits all frames in flight to the fallback plan, where fovea_wait then waits for them. Call
+ * this when the device was lost. */
 fovea_status fv_fallback_take_over(fovea_plan *p);
 fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout);
 

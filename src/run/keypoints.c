@@ -1,15 +1,14 @@
-/* keypoints.c: fovea_keypoints, fovea_box_keypoints: heat maps become points.
+/* keypoints.c: fovea_keypoints, fovea_box_keypoints: converts heat maps to points.
  *
  *     h = ln clip(blur(map), 1/1000, 50)      a Gaussian of 0.8 cells, over 11 x 11 cells
  *     p - H^-1 g                              p: the highest cell of the map; g, H: the gradient
  *                                             and the Hessian of h there
  *
- * "Distribution-aware coordinate representation" (DARK), with finite differences as in
- * "The Devil is in the Details". The centres of the first and the last cell of a map are the edges
- * of the picture. Where H is nearly singular the result depends on the last bits. Therefore numbers
- * are rounded to float32 where transformers' post_process_pose_estimation rounds them: after each
- * pass of the blur, in the logarithm, in the differences.
- */
+ * "Distribution-aware coordinate representation" (DARK), with finite differences as in "The Devil
+ * is in the Details". The centres of the first and the last cell of a map are the edges of the
+ * picture. If H is nearly singular, the result depends on the last bits. Numbers are therefore
+ * rounded to float32 at the same points as in transformers' post_process_pose_estimation: after
+ * each pass of the blur, in the logarithm, in the differences. */
 #include <float.h>
 #include <math.h>
 
@@ -24,7 +23,7 @@ static float heat(const fv_task_output *maps, uint32_t point, int64_t x, int64_t
     return maps->data[(size_t)(y * maps->grid.width + x) * maps->columns + point];
 }
 
-/* Beyond its edges a map is mirrored: b a | a b c | c b. */
+/* Returns the index that position i of a map mirrors beyond its edges: b a | a b c | c b. */
 static int64_t mirrored(int64_t i, int64_t n)
 {
     const int64_t at = (i % (2 * n) + 2 * n) % (2 * n);
@@ -40,7 +39,7 @@ static void gaussian(double weight[TAPS])
         weight[i] /= sum;
 }
 
-/* The weighted sum. The two values at the same distance from the middle are added first. */
+/* Returns the weighted sum. The two values at the same distance from the middle are added first. */
 static float weighted(const double weight[TAPS], const float value[TAPS])
 {
     double sum = value[RADIUS] * weight[RADIUS];
@@ -49,7 +48,7 @@ static float weighted(const double weight[TAPS], const float value[TAPS])
     return (float)sum;
 }
 
-/* Logarithm of the blurred map at (x, y); beyond the edges that of the nearest cell. */
+/* Returns the logarithm of the blurred map at (x, y), or at the nearest cell beyond the edges. */
 static float log_heat(const fv_task_output *maps, uint32_t point, const double weight[TAPS],
                       int64_t x, int64_t y)
 {
@@ -71,7 +70,8 @@ typedef struct around {
     float here, left, right, above, below, upper_left, lower_right;
 } around;
 
-/* Distance from the cell to the maximum of the quadratic surface through these values. */
+/* Computes the distance from the cell to the maximum of the quadratic surface through these values.
+ */
 static void refine(double move[2], const around *a)
 {
     const double gx = 0.5f * (a->right - a->left), gy = 0.5f * (a->below - a->above);
@@ -86,7 +86,7 @@ static void refine(double move[2], const around *a)
         move[0] = move[1] = 0;
 }
 
-/* The values at cell (x, y) and around it. */
+/* Returns the values at cell (x, y) and its neighbours. */
 static around look_around(const fv_task_output *maps, uint32_t point, int64_t x, int64_t y)
 {
     double weight[TAPS];
@@ -96,9 +96,9 @@ static around look_around(const fv_task_output *maps, uint32_t point, int64_t x,
 #undef AT
 }
 
-/* If nothing in a map is above 0, transformers takes cell (-1, -1). It stores the maps one after
- * another, with a border around each, so the neighbours at the left of and above that cell are
- * corners of the previous map. */
+/* Returns the values for a map in which nothing is above 0. transformers then uses cell (-1, -1).
+ * It stores the maps one after another, with a border around each, so the neighbours at the left of
+ * this cell and above it are corners of the previous map. */
 static around look_nowhere(const fv_task_output *maps, uint32_t point)
 {
     const uint32_t before = (point + maps->columns - 1) % maps->columns;
@@ -111,7 +111,7 @@ static around look_nowhere(const fv_task_output *maps, uint32_t point)
     return (around){here, corner, here, above, here, corner, here};
 }
 
-/* In places of the map. */
+/* Finds the point of a heat map, in cells of the map. */
 static fovea_keypoint find_point(const fv_task_output *maps, uint32_t point)
 {
     uint32_t best = UINT32_MAX;
@@ -145,7 +145,7 @@ static fovea_status find_maps(fv_task_output *maps, const fovea_plan *plan,
     return fv_task_output_capacity("key points", capacity, maps->columns);
 }
 
-/* Finds the points in pixels of the frame; the maps show a box of it. */
+/* Finds the points in pixels of the frame; the maps show the box `view` of the frame. */
 static void find_in_box(fovea_keypoint *points, const fv_task_output *maps, const fv_box_view *view)
 {
     const float wide = view->scale[0] * FV_BOX_UNIT, high = view->scale[1] * FV_BOX_UNIT;
@@ -158,7 +158,7 @@ static void find_in_box(fovea_keypoint *points, const fv_task_output *maps, cons
     }
 }
 
-/* Finds the points in pixels of the frame; the maps show the part of it that the plan's
+/* Finds the points in pixels of the frame; the maps show the part of the frame that the plan's
  * preprocessing keeps. */
 static void find_in_picture(fovea_keypoint *points, const fv_task_output *maps,
                             const fovea_plan_info *i)

@@ -1,9 +1,9 @@
-/* mailbox.c: hands frames from a thread that puts them to a thread that takes them. It holds at
- * most one frame, the newest.
+/* mailbox.c: hands frames from a thread that puts them to a thread that takes them. A mailbox holds
+ * at most one frame, the newest.
  *
  * There are three slots. Each thread owns one, and the third is shared. Putting and taking exchange
- * a thread's own slot for the shared one. So neither thread waits for the other, and a thread reads
- * and writes only its own slot. */
+ * a thread's own slot for the shared one. Neither thread therefore waits for the other, and a
+ * thread reads and writes only its own slot. */
 #include <fovea/mailbox.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -12,23 +12,23 @@
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
 
-enum { PLACES = 3, FRESH = 4 }; /* FRESH: the shared slot has a frame that was not taken yet */
+enum { PLACES = 3, FRESH = 4 }; /* FRESH: the shared slot has a frame that has not been taken */
 
 struct place {
     void *frame;
-    double until; /* of fv_machine_seconds; INFINITY: always */
+    double until; /* deadline on the clock of fv_machine_seconds; INFINITY: no deadline */
 };
 
 struct fovea_mailbox {
     fovea_mailbox_options o;
     struct place place[PLACES];
-    uint32_t putting, taking;  /* places of the threads */
-    _Atomic uint32_t between;  /* place, and FRESH */
+    uint32_t putting, taking;  /* slots of the threads */
+    _Atomic uint32_t between;  /* shared slot, and FRESH */
     _Atomic uint32_t epoch;    /* incremented when there may be a frame to take, or at the end */
-    _Atomic uint32_t sleeping; /* the taking thread sleeps, or is about to */
+    _Atomic uint32_t sleeping; /* the taking thread sleeps, or is about to sleep */
     _Atomic uint32_t ended;
     _Atomic uint64_t put, taken, replaced, expired, late;
-    bool in_time; /* the frame that was taken last was not yet counted as late */
+    bool in_time; /* the frame that was taken last has not been counted as late */
 };
 
 fovea_status fovea_mailbox_create(fovea_mailbox **out, const fovea_mailbox_options *options)
@@ -62,8 +62,8 @@ void fovea_mailbox_free(fovea_mailbox *m)
     fv_mem_free(m);
 }
 
-/* Wakes the taking thread if needed: either it sees the new epoch before it sleeps, or `sleeping`
- * is seen here. */
+/* Wakes the taking thread if needed: either that thread sees the new epoch before it sleeps, or
+ * this one sees `sleeping`. */
 static void announce(fovea_mailbox *m)
 {
     atomic_fetch_add(&m->epoch, 1);
@@ -104,8 +104,8 @@ void fovea_mailbox_end(fovea_mailbox *m)
     announce(m);
 }
 
-/* Takes the shared frame. False: there is no new frame, or its deadline has passed and it was
- * dropped. */
+/* Takes the shared frame. Returns false if there is no new frame, or if its deadline has passed and
+ * it was dropped. */
 static bool take(fovea_mailbox *m, double now)
 {
     if (!(atomic_load(&m->between) & FRESH))
@@ -136,8 +136,8 @@ fovea_status fovea_mailbox_take(fovea_mailbox *m, double timeout, void **frame)
     const double end = timeout < 0 ? INFINITY : fv_machine_seconds() + timeout;
     for (;;) {
         const uint32_t seen = atomic_load(&m->epoch);
-        const bool ended = atomic_load(&m->ended); /* read first: frames that were put before the
-                                                      end are still taken */
+        const bool ended = atomic_load(&m->ended); /* read first, so that frames that were put
+                                                      before the end are still taken */
         const double now = fv_machine_seconds();
         if (take(m, now)) {
             *frame = m->place[m->taking].frame;

@@ -6,7 +6,7 @@
 
 #include "run/sigmoid.h"
 
-/* Softmax over n + 1 logits, of which the first n probabilities are stored. */
+/* Computes the softmax over n + 1 logits, and stores the first n probabilities. */
 static void share_out(float *out, const float *logits, uint32_t n)
 {
     float top = logits[n];
@@ -26,8 +26,8 @@ void fv_mask_shares(float *share, const fv_task_output *logits)
         share_out(share + (size_t)q * n, logits->data + (size_t)q * logits->columns, n);
 }
 
-/* Adds to the score of each class, for every query, the probability of the pixel being inside its
- * mask times that of the class. */
+/* Adds to the score of each class, for every query, the probability of the pixel being inside the
+ * query's mask times that of the class. */
 static void add_up(float *restrict score, const float *mask, const float *restrict share,
                    uint32_t queries, uint32_t classes)
 {
@@ -68,10 +68,10 @@ uint16_t fv_largest(const float *score, uint32_t n)
 /* The last two lines of scores. Rows of a map need them in ascending order, two neighbours each. */
 typedef struct line_store {
     const fv_score_lines *lines;
-    uint32_t row[2]; /* UINT32_MAX: none */
+    uint32_t row[2]; /* UINT32_MAX: no row */
 } line_store;
 
-/* Line y of the scores. If it must be computed, it does not replace line `keep`. */
+/* Returns line y of the scores. If the line must be computed, it does not replace line `keep`. */
 static const float *line_of(line_store *store, uint32_t y, uint32_t keep)
 {
     const fv_score_lines *l = store->lines;

@@ -9,12 +9,12 @@
 typedef struct mask_search {
     fv_task_output masks, classes;
     fv_extent extent;
-    fv_side rows, grid_rows;  /* the frame's rows over the picture's; the picture's over the
+    fv_side rows, grid_rows;  /* map the frame's rows to the picture's, and the picture's to the
                                  grid's */
-    const fv_between *column; /* of the frame's pixels */
-    fv_mask_scratch scratch;  /* its `columns` are those of the picture over the grid */
+    const fv_between *column; /* columns of the frame's pixels */
+    fv_mask_scratch scratch;  /* its `columns` map the picture to the grid */
     uint32_t run_width;
-    uint32_t kept; /* of scratch.work */
+    uint32_t kept; /* number of kept queries in scratch.work */
     fovea_mask_options options;
     double overlap; /* options.overlap_threshold as the decimal number that was written */
     fovea_mask *found;
@@ -43,9 +43,10 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
     return FOVEA_OK;
 }
 
-/* ---- which queries are looked at ---- */
+/* ---- selection of queries ---- */
 
-/* The best of a query's first n classes; *score: its probability among all classes. */
+/* Returns the best of a query's first n classes, and sets *score to its probability among all
+ * classes. */
 static uint32_t best_class(float *score, const float *logits, uint32_t n, uint32_t all)
 {
     uint32_t best = 0;
@@ -66,8 +67,8 @@ static void keep_queries(mask_search *s)
         const float *logits = s->classes.data + (size_t)q * all;
         float score;
         const uint32_t label = best_class(&score, logits, panoptic ? all : nothing, all);
-        /* An instance's final score is at most this one, because it is multiplied by the mean
-         * probability of its pixels. */
+        /* The final score of an instance is at most this score, because this one is multiplied by
+         * the mean probability of its pixels. */
         if (panoptic ? label != nothing && score > s->options.threshold
                      : score >= s->options.threshold)
             s->scratch.work[s->kept++] =
@@ -81,7 +82,7 @@ typedef void see_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logi
 
 /* Interpolates the grid's rows at the height of a row of the frame, for the kept queries, then
  * enlarges the result to the picture's width. As in transformers, masks are first enlarged to the
- * picture and then to the frame; here along one axis at a time. */
+ * picture and then to the frame, but here along one axis at a time. */
 static void blend_line(const mask_search *s, const fv_between *row)
 {
     const size_t queries = s->masks.columns, line = s->masks.grid.width * queries;
@@ -126,7 +127,7 @@ static void see_all(mask_search *s, see_pixel *see)
     }
 }
 
-/* The kept query that wins a pixel, and its probability that the pixel is inside. */
+/* Returns the kept query that wins a pixel, and its probability that the pixel is inside. */
 static uint32_t winner(const mask_search *s, const float *logit, float *probability)
 {
     uint32_t best = 0;
@@ -205,17 +206,17 @@ static bool is_stuff(const fovea_mask_options *o, uint32_t label)
     return false;
 }
 
-/* Whether the pixels of a query make a mask; for an instance also sets its final score. */
+/* Returns whether the pixels of a query make a mask; for an instance also sets its final score. */
 static bool makes_mask(const mask_search *s, fv_query_mask *w)
 {
-    if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* w->won: pixels that it wins; sum > 0: some
-                                                    are inside */
+    if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* w->won is the number of pixels that it wins;
+                                                    sum > 0 means that some pixels are inside */
         return w->sum > 0 && (double)((float)w->won / (float)w->inside) > s->overlap;
     w->score *= (float)(w->sum / (w->inside + 1e-6));
     return w->inside > 0 && w->score >= s->options.threshold;
 }
 
-/* The id of an earlier record of the same class, if the class is stuff; else 0. */
+/* Returns the id of an earlier record of the same class if the class is stuff, else 0. */
 static uint32_t joined(const mask_search *s, const fv_query_mask *w)
 {
     if (s->options.rule != FOVEA_MASKS_PANOPTIC || !is_stuff(&s->options, w->label))
@@ -240,8 +241,9 @@ static void make_records(mask_search *s, size_t capacity)
     }
 }
 
-/* The decimal number of at most six places that the float was written as. transformers compares
- * shares of areas with a double, and such shares are often exactly equal to the threshold. */
+/* Returns the decimal number of at most six digits after the point from which the float was made.
+ * transformers compares shares of areas with a double, and such shares are often exactly equal to
+ * the threshold. */
 static double as_written(float x)
 {
     const double decimal = rint((double)x * 1e6) / 1e6;

@@ -15,18 +15,21 @@
 struct fovea_parts {
     fovea_plan *plan;
     fovea_parts_info info;
-    uint32_t width, height, edge; /* size of the picture; a part's length along the longer side */
-    bool down;                    /* parts are one below the other; else side by side */
+    uint32_t width, height, edge; /* size of the picture, and length of a part along the longer
+                                     side */
+    bool down;                    /* parts are below one another; otherwise side by side */
     fv_picture picture;
-    uint8_t *wide, *whole; /* the picture after the first pass of the resize, and after both */
+    uint8_t *wide, *whole; /* the picture after the first pass of the resize, and after both
+                              passes */
     uint32_t *overlaps;    /* number of parts that show each pixel along the longer side */
-    fv_mask_scores *part;  /* of each part */
+    fv_mask_scores *part;  /* masks of each part */
     float *floats;         /* all scratch floats, for the parts and for `lines` */
-    fv_between *columns;   /* of a part over the grid, then of the map over the resized picture */
+    fv_between *columns;   /* columns of a part over the grid, then of the map over the resized
+                              picture */
     fv_score_lines lines;
 };
 
-/* ---- where parts lie ---- */
+/* ---- positions of parts ---- */
 
 static fovea_status plan_whole(fv_picture *out, const fovea_preprocess *rule, uint32_t width,
                                uint32_t height)
@@ -57,7 +60,7 @@ static void describe(fovea_parts_info *out, const fv_picture *whole, uint32_t ed
     out->whole_height = whole->height;
 }
 
-/* The first pixel of part i along the longer side. */
+/* Returns the first pixel of part i along the longer side. */
 static uint32_t start_of(const fovea_parts *p, uint32_t i)
 {
     const uint32_t n = p->info.count;
@@ -207,7 +210,7 @@ void fovea_parts_free(fovea_parts *p)
     fv_mem_free(p);
 }
 
-/* ---- a picture ---- */
+/* ---- cutting a picture ---- */
 
 fovea_status fovea_parts_cut(fovea_parts *p, const fovea_frame *picture, fovea_frame *frames,
                              size_t capacity)
@@ -233,7 +236,7 @@ fovea_status fovea_parts_cut(fovea_parts *p, const fovea_frame *picture, fovea_f
     return FOVEA_OK;
 }
 
-/* ---- its classes ---- */
+/* ---- classes of a picture ---- */
 
 /* Makes row y of the scores: for each pixel, the mean over the parts that show it. */
 static void make_line(float *out, void *ctx, uint32_t y)

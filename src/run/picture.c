@@ -1,4 +1,4 @@
-/* picture.c: adapts a preprocessing rule to another size or to another library's arithmetic;
+/* picture.c: adapts a preprocessing rule to another size or to another library's arithmetic, and
  * resizes and crops one picture as a plan would, to show it. */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "ops/ref/ref_kernels.h"
 #include "run/resize_bytes.h"
 
-/* Runs one pass of a resize. `ld`: values from one row of the input to the next. */
+/* Runs one pass of a resize. `ld` is the row stride of the input in elements. */
 static void pass(fv_cpu_fn kernel, void *out, const void *in, enum fv_type type, uint32_t in_width,
                  uint32_t ld, const fv_resize_table *table, uint32_t rows, uint32_t width,
                  uint32_t row0)
@@ -43,7 +43,7 @@ void fv_resize_bytes(uint8_t *out, uint8_t *wide, const fv_picture_resize *r, co
     both_passes(out, wide, r, in, FV_U8, FV_U8, width, stride);
 }
 
-/* The picture after resize `r`, in memory that the caller frees. */
+/* Gets the picture after resize `r`, in memory that the caller frees. */
 static fovea_status resize(void **out, const fv_picture_resize *r, const void *in,
                            enum fv_type from, enum fv_type to, uint32_t width)
 {
@@ -119,7 +119,7 @@ fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32
     return FV_ABI_WRITE(p, own, FOVEA_PREPROCESS_INIT);
 }
 
-/* Crops the box that is the whole picture, with FOVEA_RESIZE_BOX. */
+/* Crops the box of the whole picture, for FOVEA_RESIZE_BOX. */
 static fovea_status crop_whole(const fovea_preprocess *p, const uint8_t *rgb, uint32_t width,
                                uint32_t height, uint8_t *out, uint32_t out_width,
                                uint32_t out_height)

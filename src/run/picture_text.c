@@ -1,4 +1,4 @@
-/* picture_text.c: fovea_preprocess_text. */
+/* picture_text.c: fovea_preprocess_text: describes a preprocessing. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* plan_create.c: fovea_plan_create: tunes what the options ask for, plans, then makes the fallback
+/* plan_create.c: fovea_plan_create: tunes if the options ask for it, plans, then makes the fallback
  * plan. */
 #include "base/abi.h"
 #include "models/model.h"

@@ -1,4 +1,4 @@
-/* run.c: runs frames. The plan has decided everything, so this only binds the caller's memory,
+/* run.c: runs frames. The plan has decided everything, so this code only binds the caller's memory,
  * submits and waits. */
 #include "run/run.h"
 #include "plan/plan.h"
@@ -144,7 +144,7 @@ fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_ou
             FV_TRY(status);
         else
             FV_TRY(fv_fallback_take_over(p));
-        rest.acquire = NULL; /* it was waited for */
+        rest.acquire = NULL; /* this fence was waited for */
     }
     if (p->run.fallback.used)
         FV_TRY(fv_run_submit(p->run.fallback.plan, &rest, outs, n_outs, &flight->fence));
@@ -164,8 +164,8 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
     return fv_run_submit(p, &in, outs, n_outs, out);
 }
 
-/* Frames complete in order, so those before `ticket` are complete. A failed frame keeps its status
- * for the fovea_wait that asks for it. */
+/* Completes frames. They complete in order, so those before `ticket` are complete. A failed frame
+ * keeps its status for the fovea_wait that asks for it. */
 static void complete_frame(fovea_plan *p, fovea_ticket ticket, fovea_status last)
 {
     double passed_over;

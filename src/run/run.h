@@ -6,32 +6,34 @@
 
 #include "plan/plan.h"
 
-/* Checks a plane of a frame; EINVAL. *stride gets its bytes from one row to the next. */
+/* Checks a plane of a frame, and sets *stride to its row stride in bytes. Returns FOVEA_EINVAL if
+ * the plane is not valid. */
 fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint32_t plane,
                             uint64_t *stride);
 
 /* Binds the planes of frame `index` of a batch to the plan's first inputs. */
 fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
-/* The same as fv_frame_bind, for a plan that cuts crops out of frames. */
+/* Does the same as fv_frame_bind, for a plan that cuts crops from frames. */
 fovea_status fv_crop_bind(fovea_plan *p, const fovea_frame *frame, uint32_t index);
 
-/* What a run reads: either frames in host memory, as many as there are outputs for, or an external
- * image, once its fence is signalled (NULL: at once). */
+/* The input of a run: either frames in host memory, as many as there are outputs for, or an
+ * external image, once its fence is signalled (NULL: at once). */
 typedef struct fv_run_input {
-    const fovea_frame *frame; /* or */
+    const fovea_frame *frame; /* NULL if the run reads an image */
     const fovea_external_image *image;
     const fovea_acquire_fence *acquire;
 } fv_run_input;
 
-/* Binds an external image of the plan's size and format; *by_host: whether the host reads it. */
+/* Binds an external image of the plan's size and format. Sets *by_host to whether the host reads
+ * it. */
 fovea_status fv_external_frame_bind(fovea_plan *p, const fv_run_input *in, bool *by_host);
 
-/* The same for a plan that cuts crops out of frames: waits for the image, and has read it on
+/* Does the same for a plan that cuts crops from frames: waits for the image, and has read it on
  * return. */
 fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in);
 
-/* fovea_submit and fovea_submit_external_image. */
+/* Implements fovea_submit and fovea_submit_external_image. */
 fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
                            size_t n_outs, fovea_ticket *out);
 

@@ -1,5 +1,5 @@
-/* sequence.c: a sequence: a plan for many tokens and a plan for one token that continue the same
- * states; saving and loading of the states. */
+/* sequence.c: a sequence consists of a plan for many tokens and a plan for one token that continue
+ * the same states; also saves and loads the states. */
 #include <fovea/sequences.h>
 
 #include <string.h>
@@ -14,7 +14,7 @@
 #define ROWS 256
 #define CONTEXT 2048
 #define MAX_INPUTS 2               /* in addition to ids or rows */
-#define EXACT_POSITIONS (1u << 24) /* as floats */
+#define EXACT_POSITIONS (1u << 24) /* as floats, positions are exact up to this number */
 
 /* The inputs of a plan in addition to ids or rows: s->position or &s->last. */
 typedef struct more_inputs {
@@ -28,14 +28,14 @@ struct fovea_sequence {
     more_inputs of_many, of_one;
     bool has_cache, has_position;
     uint64_t tokens, fingerprint;
-    float *ids, *position; /* inputs of the plans, `rows` of each */
+    float *ids, *position; /* inputs of the plans, with `rows` elements each */
     float *unasked;        /* buffer for logits that the caller does not ask for */
     float last;            /* the row of a call whose logits the caller asks for */
 };
 
-/* ---- making ---- */
+/* ---- creating a sequence ---- */
 
-/* Whether the plan has a cache of keys and values, whose capacity limits the tokens. */
+/* Returns whether the plan has a cache of keys and values, whose capacity limits the tokens. */
 static bool has_cache(const fovea_plan *p)
 {
     for (uint32_t i = 0; i < p->graph.steps; i++)
@@ -150,7 +150,7 @@ fovea_plan *fovea_sequence_decode_plan(const fovea_sequence *s)
     return s->one ? s->one : s->many;
 }
 
-/* EINVAL: it has no states. */
+/* Returns FOVEA_EINVAL if the sequence has no states. */
 static fovea_status check_states(const fovea_sequence *s)
 {
     FV_TRY(fv_require(s, "the sequence"));
@@ -161,7 +161,7 @@ static fovea_status check_states(const fovea_sequence *s)
 
 /* ---- feeding ---- */
 
-/* EINVAL if the cache cannot hold `n` more tokens after `seen`. */
+/* Returns FOVEA_EINVAL if the cache cannot hold `n` more tokens after `seen` tokens. */
 static fovea_status check_capacity(const fovea_sequence *s, uint64_t seen, uint64_t n)
 {
     const uint64_t most = s->has_cache ? s->o.context : EXACT_POSITIONS;
@@ -172,7 +172,7 @@ static fovea_status check_capacity(const fovea_sequence *s, uint64_t seen, uint6
                    s->has_cache ? "make it with a larger context" : "reset it");
 }
 
-/* EINVAL before anything has changed. */
+/* Returns FOVEA_EINVAL for wrong arguments, before anything has changed. */
 static fovea_status check(const fovea_sequence *s, size_t n, bool ids)
 {
     if (ids != (vocabulary(s) != 0))
@@ -200,14 +200,14 @@ static fovea_status advance(fovea_sequence *s, fovea_plan *p, uint32_t n, fovea_
     return FOVEA_OK;
 }
 
-/* The plan that runs the next of `left` tokens, and how many of them (*n). */
+/* Returns the plan that runs the next of `left` tokens, and sets *n to how many it runs. */
 static fovea_plan *plan_for(const fovea_sequence *s, size_t left, uint32_t *n)
 {
     *n = left < s->o.rows ? (uint32_t)left : s->o.rows;
     return *n == 1 && s->one ? s->one : s->many;
 }
 
-/* EFORMAT if a logit is NaN, because then no token is the most likely. */
+/* Returns FOVEA_EFORMAT if a logit is NaN, because then no token is the most likely. */
 static fovea_status check_logits(const fovea_sequence *s, const float *logits, uint64_t first,
                                  uint64_t rows)
 {
@@ -301,7 +301,7 @@ fovea_status fovea_sequence_reset(fovea_sequence *s)
 
 /* ---- states as bytes ---- */
 
-/* Precedes the states. */
+/* The header of a saved sequence, which precedes the states. */
 typedef struct header {
     char magic[8];
     uint64_t version, fingerprint, context, tokens, bytes;

@@ -1,4 +1,4 @@
-/* state.c: a causal operation with memory: a plan for many rows and a plan for one row that
+/* state.c: a causal operation with a state: a plan for many rows and a plan for one row that
  * continue the same state. */
 #include <math.h>
 
@@ -10,9 +10,9 @@
 
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */
-    uint32_t rows;           /* maximum per call of feed */
-    /* With softmax attention, whose state is a cache: positions of the next call's rows; the number
-     * of tokens it holds, and its capacity. */
+    uint32_t rows;           /* maximum rows per call of feed */
+    /* With softmax attention, whose state is a cache: positions of the next call's rows, the number
+     * of tokens in the cache, and its capacity. */
     float *position;
     uint32_t held, capacity;
 };

@@ -97,8 +97,8 @@ fv_side fv_extent_down(const fv_extent *e, uint32_t places)
     return side_of(e->top, e->down, e->bottom, places);
 }
 
-/* One side of the map over that of the picture that was run (`run` pixels). The picture begins at
- * map pixel `first`; one of its pixels is `scale` map pixels. */
+/* Maps one side of the map to the picture that was run (`run` pixels). The picture begins at map
+ * pixel `first`; one of its pixels is `scale` map pixels. */
 static fv_side run_side(double first, double scale, double end, double pixels, uint32_t run)
 {
     const double low = rint(-first / scale), high = rint((pixels - first) / scale);
@@ -137,8 +137,8 @@ fv_between fv_side_between(const fv_side *s, uint32_t i)
                         is_outside(s, i)};
 }
 
-/* The cubic of Keys, with slope a = -0.75 at 1, for distances from 0 to 1; far_cubic: from 1 to
- * 2. */
+/* Return the cubic filter of Keys, with slope a = -0.75 at 1: near_cubic for distances from 0 to 1,
+ * far_cubic for those from 1 to 2. */
 static float near_cubic(float x)
 {
     const float a = -0.75f;

@@ -1,4 +1,4 @@
-/* wisdom.c: the store of facts, sorted, at most one about each thing, with a lock. */
+/* wisdom.c: the store of facts: sorted, with at most one fact about each thing, and with a lock. */
 #include "wisdom/wisdom.h"
 
 #include <pthread.h>
@@ -66,9 +66,9 @@ size_t fv_wisdom_count(fv_wisdom *w)
 
 /* ---- order ---- */
 
-/* Replaces control characters: tabs and line ends separate columns and facts. The names of models
- * and drivers may have any characters, so they are replaced in facts and in texts that are searched
- * for. */
+/* Replaces control characters, because tabs and line ends separate columns and facts. Names of
+ * models and drivers may contain any characters, so they are replaced both in facts and in texts to
+ * search for. */
 static char plain(char c)
 {
     return (unsigned char)c < ' ' || c == 127 ? '_' : c;
@@ -97,7 +97,7 @@ static int compare(const fv_fact *a, const fv_fact *b)
     return order;
 }
 
-/* The first fact that is not before `key`. */
+/* Returns the index of the first fact that is not before `key`. */
 static size_t lower_bound(const fv_wisdom *w, const fv_fact *key)
 {
     size_t low = 0, high = w->count;
@@ -158,8 +158,8 @@ static fovea_status insert_fact(fv_wisdom *w, const fv_fact *f)
     return FOVEA_OK;
 }
 
-/* True if fact `a` replaces fact `b`. The text of the choice breaks ties, so that the order of
- * merging does not matter. */
+/* Returns whether fact `a` replaces fact `b`. The text of the choice breaks ties, so that the order
+ * of merging does not matter. */
 static bool outranks(const fv_fact *a, const fv_fact *b)
 {
     if (a->known != b->known)
@@ -194,7 +194,7 @@ fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact)
     return status;
 }
 
-/* Merges two sorted stores; `from` has the facts that are not kept afterwards. */
+/* Merges two sorted stores. `from` receives the facts that are not kept. */
 static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
 {
     const uint64_t capacity = (uint64_t)to->count + from->count;
@@ -235,7 +235,7 @@ fovea_status fv_wisdom_merge(fv_wisdom *to, fv_wisdom *from, bool fill)
     return status;
 }
 
-/* ---- answers ---- */
+/* ---- look-ups ---- */
 
 static void answer(fv_answer *out, const fv_fact *f)
 {

@@ -1,9 +1,8 @@
-/* wisdom.h: what tuning has found, as facts: which kernel is fastest for a step on a device, how a
- * sweep runs, how long a frame takes, which candidates must not be tried again.
- *
- * A store is a sorted list of facts, with at most one about each thing. The process has a store,
- * which is read from files at its first use; the tuner has others for the choices that it is
- * trying. Functions lock the store that they are given; none of them is called while a frame runs.
+/* wisdom.h: wisdom, the results of tuning, as facts: which kernel is fastest for a step on a
+ * device, how a sweep runs, how long a frame takes, which candidates must not be tried again. A
+ * store is a sorted list of facts, with at most one about each thing. The process has a store,
+ * which is read from files at its first use; the tuner has other stores for the choices that it
+ * tries. Functions lock the store that they are given. None of them is called while a frame runs.
  */
 #ifndef FOVEA_SRC_WISDOM_H
 #define FOVEA_SRC_WISDOM_H
@@ -31,11 +30,11 @@ enum fv_fact_kind {
 
 typedef struct fv_fact {
     uint8_t kind;  /* enum fv_fact_kind */
-    uint8_t rigor; /* fovea_rigor with which it was found */
-    bool known;    /* this build has the kernel in that revision, with these knobs */
-    bool foreign;  /* from the system's or a shipped file: not saved among the user's facts */
+    uint8_t rigor; /* the fovea_rigor with which the fact was found */
+    bool known;    /* this build has the kernel in this revision, with these knobs */
+    bool foreign;  /* from the system's or an installed file: not saved in the user's file */
     const char *device, *subject, *choice;
-    double seconds; /* time that the choice takes; 0: not measured */
+    double seconds; /* time of the choice; 0: not measured */
     uint64_t date;  /* seconds since 1970 */
 } fv_fact;
 
@@ -44,21 +43,21 @@ typedef struct fv_wisdom fv_wisdom;
 /* ---- wisdom.c: the store ---- */
 
 fovea_status fv_wisdom_create(fv_wisdom **out);
-void fv_wisdom_free(fv_wisdom *w);  /* NULL is fine */
-fv_wisdom *fv_wisdom_process(void); /* the process's, empty at first */
-/* Adds a copy of the fact and its texts, which replaces what was known about the same thing. */
+void fv_wisdom_free(fv_wisdom *w);  /* NULL is allowed */
+fv_wisdom *fv_wisdom_process(void); /* returns the process's store, empty at first */
+/* Adds a copy of the fact and its texts. It replaces the existing fact about the same thing. */
 fovea_status fv_wisdom_put(fv_wisdom *w, const fv_fact *fact);
-/* The same, but an existing fact is replaced only if the new one outranks it. It does if only its
- * choice is known to this build; if both or neither are, the more rigorous one outranks the other,
- * then the newer one. */
+/* Adds a fact like fv_wisdom_put, but replaces an existing fact only if the new one outranks it. It
+ * does if only its choice is known to this build. If both or neither are known, the more rigorous
+ * fact outranks the other, then the newer one. */
 fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact);
 /* Offers all facts of `from` to `to`; with `fill`, none of them replaces an existing one. On
- * failure nothing changes. Facts that are not taken stay in `from`. */
+ * failure, nothing changes. Facts that are not added stay in `from`. */
 fovea_status fv_wisdom_merge(fv_wisdom *to, fv_wisdom *from, bool fill);
 void fv_wisdom_clear(fv_wisdom *w);
 size_t fv_wisdom_count(fv_wisdom *w);
 
-/* A copy of what a fact says. */
+/* A copy of the contents of a fact. */
 typedef struct fv_answer {
     char choice[FV_WISDOM_CHOICE];
     fovea_rigor rigor;
@@ -66,7 +65,7 @@ typedef struct fv_answer {
 } fv_answer;
 bool fv_wisdom_find(fv_wisdom *w, enum fv_fact_kind kind, const char *device, const char *subject,
                     fv_answer *out);
-/* The same, but the fact may be about any device of the same family (fv_wisdom_same_family). */
+/* Finds a fact that may be about any device of the same family (fv_wisdom_same_family). */
 bool fv_wisdom_find_family(fv_wisdom *w, enum fv_fact_kind kind, const char *device,
                            const char *subject, fv_answer *out);
 bool fv_wisdom_skips(fv_wisdom *w, const char *device, const char *subject, const char *choice);
@@ -79,10 +78,11 @@ fovea_status fv_wisdom_each(fv_wisdom *w, fv_wisdom_visit *visit, void *ctx);
 /* ---- wisdom_text.c: a store as text ---- */
 
 /* Adds the facts of a whole text to an empty store. Facts that are not `known` are added too, and
- * counted in *unknown. The message of EWISDOM names the line. */
+ * counted in *unknown. The message of FOVEA_EWISDOM names the line. */
 fovea_status fv_wisdom_parse(fv_wisdom *w, const char *text, uint64_t size, size_t *unknown);
-/* Writes the store as text, terminated by 0, to `out` unless that is NULL; *size gets the length
- * without the 0. `own`: foreign facts are left out. EINVAL if `capacity` is too small. */
+/* Writes the store as text, terminated by 0, to `out` unless `out` is NULL. Sets *size to the
+ * length without the 0. With `own`, foreign facts are left out. Returns FOVEA_EINVAL if `capacity`
+ * is too small. */
 fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t capacity, size_t *size);
 /* Writes the store's text to a file by fv_os_replace_file. `what` names the text in messages about
  * missing memory. */
@@ -91,32 +91,32 @@ fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only
 
 /* ---- wisdom_files.c: the process's store ---- */
 
-/* The process's store. The first call reads the files of wisdom. */
+/* Returns the process's store. The first call reads the files of wisdom. */
 fv_wisdom *fv_wisdom_global(void);
 
 /* ---- wisdom_key.c: names of devices, problems and sweeps ---- */
 
-/* The device as text, "cpu|avx512|AMD EPYC 9755|2|" and the driver: all that measured times depend
- * on. */
+/* Makes the key of a device: "cpu|avx512|AMD EPYC 9755|2|" and the driver. It contains everything
+ * on which measured times depend. */
 void fv_wisdom_device_key(char out[FV_WISDOM_DEVICE], const char *backend,
                           const fovea_device_info *info, uint32_t threads);
-/* Whether two keys have the same backend and features. */
+/* Returns whether two keys have the same backend and features. */
 bool fv_wisdom_same_family(const char *a, const char *b);
 
-/* The problem as text. Numbers of tokens are rounded to powers of the square root of 2, then moved
- * by `away` such powers. Numbers that the planner decides, such as that of reduction groups, are
- * left out. */
+/* Makes the key of a problem. Numbers of tokens are rounded to powers of the square root of 2, then
+ * moved by `away` such powers. Numbers that the planner chooses, such as that of reduction groups,
+ * are left out. */
 void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int away);
 
-/* ---- wisdom_choice.c: what is chosen, as text ---- */
+/* ---- wisdom_choice.c: choices as text ---- */
 
-/* "gemm_f32_14x32_avx512 rev=1 kc=384 mc=176" */
+/* Writes, for example, "gemm_f32_14x32_avx512 rev=1 kc=384 mc=176". */
 void fv_wisdom_kernel_text(char out[FV_WISDOM_CHOICE], const fv_kernel *k, const fv_knobs *knobs);
-/* The kernel of `list` that the text names; NULL: `list` has no kernel of that name, revision and
- * knobs. */
+/* Returns the kernel of `list` that the text names, or NULL if `list` has no kernel with this name,
+ * revision and knobs. */
 const fv_kernel *fv_wisdom_kernel_read(const char *text, const fv_kernel *list, int count,
                                        fv_knobs *knobs);
-/* "streamed chunk=168" */
+/* Writes, for example, "streamed chunk=168". */
 void fv_wisdom_sweep_text(char out[FV_WISDOM_CHOICE], bool streamed, uint32_t chunk);
 bool fv_wisdom_sweep_read(const char *text, bool *streamed, uint32_t *chunk);
 
@@ -124,14 +124,15 @@ bool fv_wisdom_sweep_read(const char *text, bool *streamed, uint32_t *chunk);
 typedef struct fv_product_choice {
     fovea_compute compute; /* never FOVEA_COMPUTE_AUTO */
     fv_products bf16;      /* INT8: the products that stay BF16 */
-    double cosine, worst;  /* the lowest mean over a frame's rows, the lowest of any row */
-    double bound;          /* the lowest `cosine` that was accepted */
+    double cosine, worst;  /* minimum over all frames of the mean over rows, and minimum over all
+                              rows */
+    double bound;          /* the minimum `cosine` that was accepted */
 } fv_product_choice;
-/* "int8 bf16=0000a1 cosine=0.999570 worst=0.998700 bound=0.999500" */
+/* Writes, for example, "int8 bf16=0000a1 cosine=0.999570 worst=0.998700 bound=0.999500". */
 void fv_wisdom_products_text(char out[FV_WISDOM_CHOICE], const fv_product_choice *c);
 bool fv_wisdom_products_read(const char *text, fv_product_choice *out);
 
-/* Whether this build knows the kernel, schedule or types that a fact's choice names. */
+/* Returns whether this build knows the kernel, schedule or types that a fact's choice names. */
 bool fv_wisdom_known(const fv_fact *f);
 
 #endif

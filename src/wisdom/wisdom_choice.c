@@ -1,5 +1,5 @@
-/* wisdom_choice.c: what was chosen, as the text that wisdom keeps: a kernel with its knobs, or the
- * schedule of a sweep, or the types of a model's products. */
+/* wisdom_choice.c: choices as the text in wisdom: a kernel with its knobs, the schedule of a sweep,
+ * or the types of a model's products. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static bool next_word(const char **at, const char **word, size_t *length)
     return *length > 0;
 }
 
-/* "name=digits" */
+/* Reads "name=digits". */
 static bool read_pair(const char *word, size_t length, size_t *name, uint32_t *value)
 {
     *name = strcspn(word, "= ");
@@ -113,7 +113,7 @@ static const char *const computes[] = {"f32", "bf16", "int8"};
 #define COMPUTES ((int)(sizeof computes / sizeof *computes))
 #define MILLIONTHS 1e6
 
-/* A fraction in digits that do not depend on the program's locale. */
+/* Writes a fraction in digits that do not depend on the program's locale. */
 static int add_fraction(char *out, size_t capacity, const char *name, double x)
 {
     const long n = lround(fabs(x) * MILLIONTHS);

@@ -1,5 +1,5 @@
-/* wisdom_files.c: the process's wisdom: the files that it is read from and saved to, and the public
- * functions on it. */
+/* wisdom_files.c: the process's wisdom: reads and saves its files, and implements the public
+ * functions. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 /* ---- reading ---- */
 
-/* Parses `text` into a store of its own. */
+/* Parses `text` into a new store. */
 static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size_t *unknown)
 {
     fv_wisdom *w = NULL;
@@ -24,7 +24,7 @@ static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size
     FV_RETURN_MADE(out, w, fv_wisdom_free, fv_wisdom_parse(w, text, size, unknown));
 }
 
-/* Parses a file into a store of its own. Error messages name the file. */
+/* Parses a file into a new store. Error messages name the file. */
 static fovea_status parse_file(fv_wisdom **out, const char *path, size_t *unknown)
 {
     void *text;
@@ -65,7 +65,7 @@ static fovea_status merge_known(fv_wisdom *to, fv_wisdom *from, bool foreign, si
     return status;
 }
 
-/* Merges `from`, whose text is called `name`, and frees it. */
+/* Merges `from`, the contents of `name`, and frees it. */
 static fovea_status take(fv_wisdom *to, fv_wisdom *from, const char *name, bool foreign,
                          fovea_wisdom_info *out)
 {
@@ -85,9 +85,9 @@ static fovea_status load_file(fv_wisdom *to, const char *path, bool foreign, fov
     return take(to, w, path, foreign, out);
 }
 
-/* ---- the process's ---- */
+/* ---- the process's store ---- */
 
-/* A file that cannot be read counts as missing; the log says why. */
+/* Reads a file if possible. A file that cannot be read counts as missing; the log says why. */
 static fovea_status try_file(const char *path, bool foreign)
 {
     fovea_wisdom_info info;
@@ -129,7 +129,7 @@ fovea_status fovea_wisdom_path(char *out, size_t capacity)
     if (!base) {
         base = getenv("XDG_CACHE_HOME");
         below = "/fovea/wisdom";
-        if (!base || base[0] != '/') { /* XDG says that relative paths are ignored */
+        if (!base || base[0] != '/') { /* according to XDG, relative paths are ignored */
             base = getenv("HOME");
             below = "/.cache/fovea/wisdom";
         }
@@ -190,7 +190,7 @@ fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only
     return status;
 }
 
-/* Makes the folder of the default file if it does not exist. */
+/* Creates the folder of the default file if it does not exist. */
 static fovea_status make_folder(const char *path)
 {
     char *folder;
@@ -232,7 +232,8 @@ fovea_status fovea_wisdom_save(const char *path)
         FV_TRY(make_folder(usual));
         path = usual;
     }
-    FV_TRY(fv_os_lock_folder(&lock, path)); /* two processes saving at once would lose facts */
+    FV_TRY(fv_os_lock_folder(&lock, path)); /* two processes that save at the same time would
+                                               lose facts */
     const fovea_status status = merge_into(path);
     fv_os_unlock_folder(lock);
     return status;

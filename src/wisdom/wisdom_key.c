@@ -1,5 +1,5 @@
 /* wisdom_key.c: names of devices and problems in wisdom. Similar problems have the same name, so
- * that what was found for one is used for the others. */
+ * that the result for one of them is used for all. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 /* ---- devices ---- */
 
-/* Adds a field; separators in its text are replaced. */
+/* Adds a field, and replaces separators in its text. */
 static void add_field(char out[FV_WISDOM_DEVICE], const char *text)
 {
     size_t at = strlen(out);
@@ -32,7 +32,7 @@ void fv_wisdom_device_key(char out[FV_WISDOM_DEVICE], const char *backend,
     add_field(out, info->driver);
 }
 
-/* Length of the first two fields, backend and features. */
+/* Returns the length of the first two fields, backend and features. */
 static size_t family(const char *key)
 {
     const size_t backend = strcspn(key, "|");
@@ -47,7 +47,7 @@ bool fv_wisdom_same_family(const char *a, const char *b)
 
 /* ---- problems ---- */
 
-/* Rounds n to a power 2^(k/2), then moves k by `away`. A single row is not rounded. */
+/* Rounds n to a power 2^(k/2), then adds `away` to k. A single row is not rounded. */
 static uint32_t bucket(uint32_t n, int away)
 {
     if (n <= 1)
@@ -63,7 +63,7 @@ void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int
     for (int i = 0; i < FV_DIMS; i++)
         if (op->dim[i].kind != FV_DIM_SIZE)
             like.dim[i] = bucket(p->dim[i], away);
-    if (op->groups) /* the number of groups follows from how a sweep is cut into chunks */
+    if (op->groups) /* the number of groups depends on how a sweep is cut into chunks */
         like.dim[op->groups] = 0;
     fv_problem_format(out, FV_WISDOM_SUBJECT, &like);
     size_t n = strlen(out);

@@ -1,12 +1,12 @@
-/* wisdom_text.c: wisdom as text: a header, then one fact a line, seven columns between tabs.
+/* wisdom_text.c: wisdom as text: a header, then one fact per line, in seven columns separated by
+ * tabs.
  *
  *     fovea wisdom 1
  *     step <tab> device <tab> problem <tab> kernel rev=1 knob=value <tab> measure
  *     <tab> nanoseconds <tab> date
  *
- * Every line is complete and independent of the others, so that texts may be cut, sorted and put
- * together by line. A text with any other line is refused as a whole.
- */
+ * Every line is complete and independent of the others, so that texts may be split, sorted and
+ * concatenated by line. A text with any other line is refused as a whole. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,8 +35,8 @@ static fovea_status refuse(size_t line, const char *why)
     return fv_fail(FOVEA_EWISDOM, "wisdom, line %zu: %s; nothing of it was taken", line, why);
 }
 
-/* Cuts `line` into columns: replaces its tabs by 0. False: the number of columns is wrong, or one
- * is empty. */
+/* Splits `line` into columns: replaces its tabs by 0. Returns false if the number of columns is
+ * wrong, or if a column is empty. */
 static bool cut(char *line, char *column[COLUMNS])
 {
     for (int i = 0; i < COLUMNS; i++) {
@@ -49,7 +49,8 @@ static bool cut(char *line, char *column[COLUMNS])
     return true;
 }
 
-/* Whole numbers only: how a fraction is written depends on the program's locale. */
+/* Reads a whole number. Fractions are not supported, because their notation depends on the
+ * program's locale. */
 static bool read_number(uint64_t *out, const char *text)
 {
     const size_t digits = strspn(text, "0123456789");
@@ -57,7 +58,7 @@ static bool read_number(uint64_t *out, const char *text)
     return digits > 0 && digits <= DIGITS && !text[digits];
 }
 
-/* Reads the fact in a line. Returns what is wrong with the line, or NULL. */
+/* Reads the fact in a line. Returns a text that says what is wrong with the line, or NULL. */
 static const char *read_fact(fv_fact *out, char *line)
 {
     char *column[COLUMNS];
@@ -87,8 +88,8 @@ static const char *read_fact(fv_fact *out, char *line)
     return NULL;
 }
 
-/* Copies the next line of the text without its line end, and moves *at past it. False: no whole
- * line is left, it is too long, or it has a zero byte. */
+/* Copies the next line of the text without its line end, and moves *at after it. Returns false if
+ * no whole line is left, if it is too long, or if it contains a zero byte. */
 static bool next_line(char line[LINE_MOST + 1], const char **at, const char *end)
 {
     const size_t left = (size_t)(end - *at), most = left < LINE_MOST + 1 ? left : LINE_MOST + 1;
@@ -130,10 +131,10 @@ struct writer {
     char *out;
     size_t capacity, used;
     bool own;
-    uint64_t *date; /* of every fact, if there are more than a text may have */
+    uint64_t *date; /* dates of all facts, if a text cannot hold all of them */
     size_t facts;
-    uint64_t oldest; /* facts with an earlier date are not written, nor are `passed` of those with
-                        this date */
+    uint64_t oldest; /* facts with an earlier date are not written, nor are the first `passed`
+                        facts with this date */
     size_t passed;
 };
 
@@ -187,8 +188,8 @@ static int by_date(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sets w->oldest and w->passed so that the oldest facts are left out, if there are more than
- * readers accept. */
+/* Sets w->oldest and w->passed so that the oldest facts are left out if there are more than readers
+ * accept. */
 static fovea_status pass_over(struct writer *w, fv_wisdom *from)
 {
     fv_wisdom_each(from, count_fact, w);
