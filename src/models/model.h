@@ -53,7 +53,7 @@ static inline void fv_layer_visit(const fv_layer *l, fv_weight_visit *visit, voi
     visit(ctx, &l->b);
 }
 
-/* How a step processes tokens that continue a sequence. */
+/* Describes the tokens that continue a sequence. */
 typedef struct fv_feed {
     uint32_t rows;     /* number of tokens at a time */
     uint32_t capacity; /* number of tokens whose keys and values softmax keeps */

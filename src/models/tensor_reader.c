@@ -130,9 +130,9 @@ static const char *shown(char out[FV_READER_ROOT + 16], const char *root)
     return out;
 }
 
-/* Returns the length of the shortest prefix of by_name[i]'s name, up to a point, that no tensor
- * that was read shares. Of the tensors that were read, the neighbours in the order of names share
- * the longest prefix. */
+/* Returns the length of the shortest prefix of by_name[i]'s name that ends at a point and is not a
+ * prefix of any tensor that was read. It compares only the nearest such tensors in the order of
+ * names, because they share the longest prefixes. */
 static size_t unread_part(const fv_source *s, uint32_t i)
 {
     const char *name = s->by_name[i]->plain;

@@ -56,7 +56,7 @@ static void gemm(fv_tape *t, const fv_step *s)
     else
         fv_tape_add(t, a->view, k, &g.res, &g.out);
     fv_emit_gemm(t->b, label, &g);
-    if (t->b->status == FOVEA_OK) /* in the form that the product itself has */
+    if (t->b->status == FOVEA_OK) /* with the type of weights that the forward product has */
         t->b->graph->step[t->b->graph->steps - 1].prob.weight = s->prob.weight;
     if (learned)
         fv_tape_sums(t, label, &a->weight, g.out, FV_NO_VIEW, rows);

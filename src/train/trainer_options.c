@@ -1,4 +1,5 @@
-/* trainer_options.c: checks a trainer's options, and determines the tensors that they select. */
+/* trainer_options.c: checks a trainer's options, and determines the tensors that the options
+ * select. */
 #include <math.h>
 #include <string.h>
 

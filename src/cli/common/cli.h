@@ -263,8 +263,8 @@ const char *cli_likely(const char *text, const char *const *names);
 
 /* Returns zeroed memory, aligned to a cache line. Exits the program if memory runs out. */
 void *cli_alloc(size_t count, size_t size);
-/* Returns the array with capacity for at least one more element than its `n` (NULL if n is 0).
- * Exits the program if memory runs out. */
+/* Grows an array of `n` elements (NULL if n is 0) if necessary, so that it has capacity for one
+ * more, and returns it. Exits the program if memory runs out. */
 void *cli_grow(void *array, size_t n, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
 

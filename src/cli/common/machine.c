@@ -74,8 +74,8 @@ static uint64_t status_bytes(const char *key)
                                                                   : 0;
 }
 
-/* Returns freed memory to the system first. Otherwise later allocations would reuse it, and the
- * resident size would not show them. */
+/* Releases freed memory to the system first. Otherwise later allocations would reuse that memory,
+ * and the resident size would not show them. */
 uint64_t machine_memory_begin(void)
 {
 #ifdef __GLIBC__

@@ -375,7 +375,7 @@ int cli_wisdom(const cli_common *c)
         return CLI_OK;
     const bool none = strcmp(c->wisdom, "none") == 0;
     setenv("FOVEA_WISDOM", none ? "" : c->wisdom, 1);
-    if (loaded) /* the list has several values, and this is not the first */
+    if (loaded) /* --wisdom lists several files, and this is not the first */
         fovea_wisdom_forget();
     free(loaded);
     loaded = cli_text("%s", c->wisdom);

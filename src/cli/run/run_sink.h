@@ -22,7 +22,8 @@ enum { RUN_FILES = 3, RUN_OPTIONS = 4 }; /* most files and options of a sink */
 typedef struct run_sink {
     size_t size;
     int place; /* order of its options in --help */
-    /* Sets the sink's options and the files that they name, and returns the number of options. */
+    /* `options` sets the sink's options, and `files` the files that these options name. Both return
+     * the number of entries. */
     size_t (*options)(cli_option *out, run_state *r, void *own);
     size_t (*files)(run_file *out, const run_state *r, const void *own);
     /* Checks the options before the model is opened. */

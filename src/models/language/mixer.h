@@ -55,7 +55,7 @@ typedef struct fv_mixer { /* More than 25 fields: the weights and sizes of any k
     float eps;
 } fv_mixer;
 
-/* How a mixer is run: its rows at a time, cache, and form of the scan. */
+/* Describes how a mixer is run: its rows at a time, its cache, and the form of its scan. */
 typedef struct fv_mixer_feed {
     uint32_t rows;              /* number of tokens at a time */
     uint32_t capacity;          /* capacity of the cache of keys and values, in tokens */
