@@ -95,8 +95,8 @@ struct fv_decoder_reader {
 fovea_status fv_decoder_section(fv_config *out, const fv_decoder_reader *r, const fv_config *from,
                                 const char *key, const char *name, const char *list);
 /* Returns FOVEA_ENOTSUP unless "norm_cfg" is batch or group normalisation with an epsilon of 1e-5,
- * and "act_cfg" is ReLU or, if `plain`, absent. `names` are the sections' names in messages. The
- * tensors determine which normalisation there is. Sets r->norm_groups. */
+ * and "act_cfg" is ReLU. With `plain`, "act_cfg" must be absent instead. `names` are the sections'
+ * names in messages. The tensors determine which normalisation there is. Sets r->norm_groups. */
 fovea_status fv_decoder_check_convs(fv_decoder_reader *r, const fv_config *c,
                                     const char *const names[2], bool plain);
 /* Reads "in_channels" and "in_index" of a decode_head. Sets `index` to the levels that the head

@@ -1,6 +1,6 @@
 /* ref_depth_grad.c: DEPTH_GRAD: gradient of the sum of DEPTH_LOSS with respect to FOUND.
  *
- *   dim, FOUND, TRUTH, WEIGHT, MEAN, f, calls  as DEPTH_LOSS; MEAN is there
+ *   dim, FOUND, TRUTH, WEIGHT, MEAN, f, calls  as in DEPTH_LOSS; MEAN is present
  *   OUT     ROW: tokens, one float each; not FOUND
  *
  *   out[t] = weight sum over pixels p of  b_p(t) 2 (d_p - lambda mean) / z_p
