@@ -1,18 +1,19 @@
 #!/bin/sh
 # run.sh: builds and runs the tests. The last line says `N passed, N failed, N skipped`.
 #
-#   sh tests/run.sh           the quick suite: all of the CPU, a sample of one OpenCL device; on two cores
-#                             three minutes, and seven where nothing was compiled before
+#   sh tests/run.sh           the quick suite: every part of the CPU code; on two cores two minutes, and seven if
+#                             nothing is compiled yet
+#   sh tests/run.sh slow      the slow tests of the CPU code, and a sample of one OpenCL device
 #   sh tests/run.sh device    every OpenCL device, Oclgrind, the CUDA emulator, other processors' builds
-#   sh tests/run.sh touched   what .ci/run takes: the quick suite, and the device suite without the slow tests of
-#                             slow_tests.txt that the change does not touch; selected.py says what the change is
-#   sh tests/run.sh touched COMMIT   likewise: the change is what differs from COMMIT
-#   sh tests/run.sh all       both, and the longest golden cases, the kernels for aarch64 under qemu,
+#   sh tests/run.sh touched   what .ci/run takes: the quick suite, and of slow and device the tests that the change
+#                             touches, as many as a budget of ten minutes allows; selected.py says what the change is
+#   sh tests/run.sh touched COMMIT   the same for the change from COMMIT to the working tree
+#   sh tests/run.sh all       the three suites, and the longest golden cases, the kernels for aarch64 under qemu,
 #                             training in several processes, and the fuzzer, which looks for something new
 #   sh tests/run.sh PATTERN   the tests of these suites whose names match, and builds only what they need.
 #                             A pattern with *, ? or [ is matched with the whole name, any other with a
 #                             part of it: yuv, 'check*'
-#   sh tests/run.sh quick PATTERN    likewise, of one suite: quick or device
+#   sh tests/run.sh quick PATTERN    the same in one suite: quick, slow or device
 #
 # BUILD names the build directory. The whole golden set is used where ../shared/golden holds it.
 set -eu
@@ -21,7 +22,7 @@ build=${BUILD:-build}
 
 suite=quick
 case ${1:-} in
-quick | device | touched | all)
+quick | slow | device | touched | all)
     suite=$1
     shift
     ;;
@@ -33,25 +34,25 @@ pattern=${1:-}
 case $#$pattern in
 0 | 1[!-]*) ;;
 *)
-    echo "usage: run.sh [quick | device | all] [PATTERN], run.sh touched [COMMIT]" >&2
+    echo "usage: run.sh [quick | slow | device | all] [PATTERN], run.sh touched [COMMIT]" >&2
     exit 1
     ;;
 esac
 
-# For the quick suite and for single tests only what they need is built; of the device tier, `install` takes
-# all. CUDA's programs, for which nvcc needs a quarter of an hour of a core, are compiled ahead of time for
+# For the suites of the CPU and for single tests only what they need is built; `install` of the device suite needs
+# everything. CUDA's programs, for which nvcc needs a quarter of an hour of a core, are compiled ahead of time for
 # all tests alone; the device tier knows the list of them.
 whole=false
 ptx=disabled
 packages='test'
 suites="--suite $suite"
-if [ "$suite" = touched ] || { [ "$suite" != quick ] && [ -z "$pattern" ]; }; then
+if [ "$suite" = touched ] || { [ "$suite" != quick ] && [ "$suite" != slow ] && [ -z "$pattern" ]; }; then
     whole=true
 fi
 if [ "$suite" = touched ]; then
-    suites='--suite quick --suite device'
+    suites='--suite quick --suite slow --suite device'
 elif [ "$suite" = all ]; then
-    suites='--suite quick --suite device --suite long'
+    suites='--suite quick --suite slow --suite device --suite long'
     if $whole; then
         ptx=auto
         packages='test emulate mpi'
@@ -80,7 +81,8 @@ list() {
 names=
 if [ "$suite" = touched ]; then
     # shellcheck disable=SC2086
-    names=$(list | python3 tests/selected.py $pattern)
+    # Seconds of one test after the other; two cores need half as long.
+    names=$(list | python3 tests/selected.py --budget 600 $pattern)
 elif [ -n "$pattern" ]; then
     case $pattern in
     *[*?[]*) ;;

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""selected.py: which tests of a list a run of CI takes: all but the slow ones of slow_tests.txt that the change
-does not touch.
+"""selected.py: which tests of a list a run of CI takes. It takes every test that slow_tests.txt does not name. Of
+the named tests it takes those that the change touches, and one in six of the others, until their times add up to a
+budget. Which tests come first differs from commit to commit, so that each of them runs every few commits.
 
-    meson test -C build --list | sed -n 's|.* / ||p' | python3 tests/selected.py [COMMIT]
+    meson test -C build --list | sed -n 's|.* / ||p' | python3 tests/selected.py [--budget SECONDS] [--slow FILE] [COMMIT]
 
-The change is what differs from COMMIT. Without COMMIT it is what differs from the point where this branch left
-origin/main, and on origin/main itself, or without it, the last commit. Files that are not committed count, too.
-The names come out on the standard output; how many are left out, and why, on the other one.
+The change is what differs from COMMIT. Without COMMIT it is what differs from the commit where this branch left
+origin/main. On origin/main itself, or without it, the change is the last commit. Files that are not committed belong
+to the change. The names are printed to stdout, and those that are left out, with the reason, to stderr.
 """
+import argparse
 import fnmatch
+import hashlib
 import os
 import subprocess
 import sys
@@ -23,12 +26,12 @@ def git(*args):
 
 
 def read_map(text):
-    """Patterns of names, each with its folders, in the order of the file."""
+    """Returns {pattern: (seconds, folders)}, in the order of the lines."""
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     for line in lines:
-        if len(line) < 2:
-            raise SystemExit("slow_tests.txt: %s has no folder; name those that select it" % line[0])
-    return {line[0]: line[1:] for line in lines}
+        if len(line) < 3 or not line[1].isdigit():
+            raise SystemExit("%s: a line has a pattern, seconds and folders; add what is missing" % line[0])
+    return {line[0]: (int(line[1]), line[2:]) for line in lines}
 
 
 def base_of(given):
@@ -47,34 +50,46 @@ def touched_files(base):
     return (changed or "").split("\n") + (git("ls-files", "--others", "--exclude-standard") or "").split("\n")
 
 
-def select(names, slow, files, turn):
-    """The names to run. Of names that match several patterns the last one counts."""
-    chosen = []
-    place = 0
+def line_of(name, slow):
+    """Returns the seconds and folders of a test, or None. If several patterns match, the last one counts."""
+    found = [slow[pattern] for pattern in slow if fnmatch.fnmatchcase(name, pattern)]
+    return found[-1] if found else None
+
+
+def select(names, slow, files, commit, budget):
+    """Returns the names to run, in the order of `names`."""
+    touched, others = [], []
     for name in names:
-        folders = None
-        for pattern, of_pattern in slow.items():
-            if fnmatch.fnmatchcase(name, pattern):
-                folders = of_pattern
-        if folders is None:
-            chosen.append(name)
-            continue
-        place += 1
-        if (turn + place) % ROUNDS == 0 or any(
-                file == folder or file.startswith(folder + "/") for file in files for folder in folders):
-            chosen.append(name)
-    return chosen
+        line = line_of(name, slow)
+        if line:
+            hit = any(file == folder or file.startswith(folder + "/") for file in files for folder in line[1])
+            (touched if hit else others).append(name)
+    turn = int(commit[:8], 16)
+    others = [name for place, name in enumerate(others) if (turn + place) % ROUNDS == 0]
+    # A digest of commit and name: an order without a pattern that every machine repeats.
+    touched.sort(key=lambda name: hashlib.sha256((commit + name).encode()).digest())
+    chosen = set()
+    for name in touched + others:
+        seconds = line_of(name, slow)[0]
+        if seconds <= budget:
+            budget -= seconds
+            chosen.add(name)
+    return [name for name in names if name in chosen or not line_of(name, slow)]
 
 
 def main(argv):
     here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "slow_tests.txt")) as f:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--budget", type=int, default=sys.maxsize, metavar="SECONDS")
+    parser.add_argument("--slow", default=os.path.join(here, "slow_tests.txt"), metavar="FILE")
+    parser.add_argument("commit", nargs="?")
+    args = parser.parse_args(argv)
+    with open(args.slow) as f:
         slow = read_map(f.read())
     os.chdir(os.path.dirname(here))
     names = sys.stdin.read().split()
-    base = base_of(argv[0] if argv else None)
-    files = touched_files(base)
-    chosen = select(names, slow, files, int((git("rev-parse", "--short=8", "HEAD") or "0").strip()[:8], 16))
+    base = base_of(args.commit)
+    chosen = select(names, slow, touched_files(base), (git("rev-parse", "HEAD") or "0").strip(), args.budget)
     print("\n".join(chosen))
     left_out = [name for name in names if name not in chosen]
     print("%d of %d tests; changes since %s select the slow ones. Left out: %s"

@@ -15,18 +15,20 @@ import counted
 import selected
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SLOW = {"check_*": ["platform/cpu"], "check_most": ["src/ops", "meson.build"]}
+SLOW = {"check_*": (50, ["platform/cpu"]), "check_most": (100, ["src/ops", "meson.build"])}
 NAMES = ["yuv", "check_arm64", "check_most"]
+ALL = 1000  # seconds: enough for every test
 
 
-def chosen(*files):
-    """What these files select, for a commit in whose turn no slow test is."""
-    return selected.select(NAMES, SLOW, files, 1)
+def chosen(*files, budget=ALL):
+    """What these files select, for a commit at which no slow test is next."""
+    return selected.select(NAMES, SLOW, files, "1", budget)
 
 
 class Selection(unittest.TestCase):
     def test_tests_without_a_line_run_always(self):
         self.assertEqual(chosen(), ["yuv"])
+        self.assertEqual(chosen(budget=0), ["yuv"])
 
     def test_a_file_below_a_folder_selects_its_tests(self):
         self.assertEqual(chosen("platform/cpu/cpu.c"), ["yuv", "check_arm64"])
@@ -38,14 +40,28 @@ class Selection(unittest.TestCase):
     def test_a_folder_of_a_longer_name_selects_nothing(self):
         self.assertEqual(chosen("src/ops_of_others/op.h", "platform/cpu.c", "src/meson.build"), ["yuv"])
 
+    def test_a_budget_limits_what_is_selected(self):
+        both = ["platform/cpu/cpu.c", "meson.build"]
+        self.assertEqual(chosen(*both), NAMES)
+        self.assertEqual(len(chosen(*both, budget=149)), 2)
+        self.assertEqual(chosen(*both, budget=99), ["yuv", "check_arm64"])
+        self.assertEqual(chosen(*both, budget=49), ["yuv"])
+
+    def test_with_a_budget_every_test_is_first_at_some_commit(self):
+        files = ["platform/cpu/cpu.c", "meson.build"]
+        rounds = [selected.select(NAMES, SLOW, files, "%x" % commit, 100) for commit in range(40)]
+        for name in NAMES[1:]:
+            self.assertTrue(any(name in names for names in rounds), name)
+
     def test_every_slow_test_has_its_turn(self):
-        rounds = [selected.select(NAMES, SLOW, [], turn) for turn in range(selected.ROUNDS)]
+        rounds = [selected.select(NAMES, SLOW, [], "%x" % turn, ALL) for turn in range(selected.ROUNDS)]
         for name in NAMES[1:]:
             self.assertEqual(sum(name in names for names in rounds), 1, name)
 
-    def test_a_line_without_a_folder_is_refused(self):
-        with self.assertRaises(SystemExit):
-            selected.read_map("# a comment\ncheck_most\n")
+    def test_a_line_without_seconds_or_folder_is_refused(self):
+        for line in ("check_most\n", "check_most 7\n", "check_most platform/cpu src/ops\n"):
+            with self.assertRaises(SystemExit):
+                selected.read_map("# a comment\n" + line)
 
 
 class Changes(unittest.TestCase):
@@ -96,21 +112,25 @@ class Changes(unittest.TestCase):
 
 class Map(unittest.TestCase):
     def setUp(self):
-        with open(os.path.join(HERE, "slow_tests.txt")) as f:
-            self.slow = selected.read_map(f.read())
+        self.slow = {}
+        for name in ("slow_tests.txt", "slow_sanitized.txt"):
+            with open(os.path.join(HERE, name)) as f:
+                self.slow[name] = selected.read_map(f.read())
 
     def test_its_folders_exist(self):
-        for pattern, folders in self.slow.items():
-            for folder in folders:
-                self.assertTrue(os.path.exists(os.path.join(HERE, "..", folder)), "%s: %s" % (pattern, folder))
+        for lines in self.slow.values():
+            for pattern, (_, folders) in lines.items():
+                for folder in folders:
+                    self.assertTrue(os.path.exists(os.path.join(HERE, "..", folder)), "%s: %s" % (pattern, folder))
 
     def test_its_tests_exist(self):
         with open(os.path.join(BUILD, "meson-info", "intro-tests.json")) as f:
-            names = [test["name"] for test in json.load(f) if test["suite"][0].endswith(":device")]
+            names = [test["name"] for test in json.load(f) if not test["suite"][0].endswith(":long")]
         if "cuda_kernels" not in names or "oclgrind" not in names:
             self.skipTest("this build has no OpenCL or no emulated CUDA, skipped")
-        for pattern in self.slow:
-            self.assertTrue(fnmatch.filter(names, pattern), pattern)
+        for lines in self.slow.values():
+            for pattern in lines:
+                self.assertTrue(fnmatch.filter(names, pattern), pattern)
 
 
 if __name__ == "__main__":

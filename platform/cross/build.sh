@@ -9,7 +9,7 @@
 #   windows                         x86-64, by MinGW-w64, under Wine
 #
 # Installs what is missing (Debian or Ubuntu, see platform/setup-debian.sh), builds into build-TARGET,
-# and runs suite quick without its slowest tests; --quick: a part of it, kernels, golden cases and a
+# and runs the suites of the CPU without their slowest tests; --quick: a part of it, kernels, golden cases and a
 # few frames; --long: all, suite long too. The last line says `N passed, N failed, N skipped`. QEMU_CPU
 # (cortex-a53, cortex-a76, max) chooses what qemu emulates, JOBS the number of compilers.
 set -eu
@@ -84,7 +84,7 @@ case $extent in
 --build-only) exit 0 ;;
 --quick) tests=$(listed --suite quick | grep -xE "$fast") ;;
 --long) tests=$(listed | grep -vxE "($never)(_long)?") ;;
-*) tests=$(listed --suite quick | grep -vxE "$never|$slow") ;;
+*) tests=$(listed --suite quick --suite slow | grep -vxE "$never|$slow") ;;
 esac
 if [ "$name" = windows ]; then
     # Otherwise, a server that a test starts would keep the pipes open of whoever waits for the
