@@ -258,16 +258,6 @@ fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit)
                    FV_MEM_ARRAY(&s->tensor, limit, FV_MEM_MODEL, "list of tensors"));
 }
 
-/* Returns the FNV-1a hash of a name, the seed of a generated tensor, so that its values depend only
- * on its name. */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = 0xcbf29ce484222325u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return h;
-}
-
 static fv_tensor made_of(const char *name, uint32_t rank, const uint64_t *shape, float mean,
                          float spread)
 {
@@ -276,7 +266,8 @@ static fv_tensor made_of(const char *name, uint32_t rank, const uint64_t *shape,
                    .dtype = FV_FILE_F32,
                    .rank = (uint8_t)rank,
                    .elements = 1,
-                   .seed = hash(name),
+                   /* so the values depend only on the name */
+                   .seed = fv_hash(FV_HASH_BEGIN, name, strlen(name)),
                    .mean = mean,
                    .spread = spread};
     for (uint32_t i = 0; i < rank; i++) {

@@ -94,17 +94,11 @@ typedef struct fv_family {
     void (*weights)(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
                     void *ctx);
     void (*release)(fovea_model *m); /* frees m->roles, also after `read` has failed */
-    /* Synthetic models: `synthetic` returns their names, and NULL after the last. `make_synthetic`
-     * makes the config.json and the tensors of one. Both are NULL if the family has no synthetic
-     * models. */
-    const char *(*synthetic)(size_t index);
-    /* recognises additional names; NULL if there are none */
-    bool (*has_synthetic)(const char *name);
+    /* the synthetic models of the family; NULL if there are none */
+    const struct fv_synthetic_list *synthetic;
     bool shapes; /* its linear attentions have parameters (linear_form.h) */
     /* a neck and head can follow the model, also in names of synthetic models (decoder.h) */
     bool decodes;
-    fovea_status (*make_synthetic)(struct json_t **config, struct fv_source *source,
-                                   const char *name);
 } fv_family;
 /* Defines a family. The arguments after `id` initialise its members. */
 #define FV_DEFINE_FAMILY(id, ...) const fv_family fv_family_##id = {__VA_ARGS__};

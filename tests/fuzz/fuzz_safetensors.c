@@ -5,10 +5,12 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
+#include "models/synthetic.h"
 #include "models/vit/vit.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -84,14 +86,17 @@ static void read_as_tensors(const uint8_t *data, size_t size)
 static void read_as_configuration(const uint8_t *data, size_t size)
 {
     static fv_source *source; /* kept from one input to the next */
-    json_t *json, *ignored;
+    json_t *json;
     fovea_preprocess p = fv_processor_default(FV_PROCESSOR_CLIP, 224, 224);
     if (!source) {
         if (fv_source_make(&source, "fuzz", 1000) != FOVEA_OK)
             return;
-        if (fv_vit_make_synthetic(&ignored, source, "deit-ti") == FOVEA_OK)
-            json_decref(ignored);
-        if (fv_source_index(source) != FOVEA_OK)
+        fv_synthetic made = {.name = "deit-ti", .source = source};
+        size_t i = 0;
+        while (strcmp(fv_synthetic_name(&fv_vit_synthetics, i), made.name) != 0)
+            i++;
+        json_decref(fv_vit_synthetics.make(&made, fv_synthetic_size(&fv_vit_synthetics, i)));
+        if (made.status != FOVEA_OK || fv_source_index(source) != FOVEA_OK)
             return;
     }
     if (fv_config_parse(&json, "fuzz", (const char *)data, size) != FOVEA_OK)

@@ -8,6 +8,7 @@
 #include "models/dense/eomt.h"
 #include "models/dense/vitpose.h"
 #include "models/detr/rf_detr.h"
+#include "models/synthetic.h"
 #include "models/vit/sam.h"
 #include "tests/models/small_checkpoint.h"
 
@@ -620,12 +621,11 @@ static void synthetic_models_have_the_published_sizes(void **state)
                      (unsigned long long)published[i].parameters);
         fovea_model_free(m);
     }
-    const char *(*const lists[])(size_t) = {
-        fv_vit_synthetic,     fv_sam_synthetic,  fv_depth_anything_synthetic,
-        fv_vitpose_synthetic, fv_eomt_synthetic, fv_rf_detr_synthetic};
+    const fv_synthetic_list *const lists[] = {
+        &fv_vit_synthetics,     &fv_sam_synthetics,  &fv_depth_anything_synthetics,
+        &fv_vitpose_synthetics, &fv_eomt_synthetics, &fv_rf_detr_synthetics};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (size_t k = 0; lists[i](k); k++)
-            names++;
+        names += lists[i]->count;
     assert_int_equal(names, sizeof published / sizeof *published); /* none is left out */
 }
 

@@ -19,9 +19,8 @@
 extern const fv_family fv_family_mavit, fv_family_nalaformer;
 static const fv_family *const families[] = {&fv_family_mavit, &fv_family_nalaformer};
 
-static const fv_pyramid_spec tiny[] = {
-    {"tiny", {8, 12, 16, 20}, {1, 2, 1, 1}, {2, 3, 1, 5}, 1.5, 6},
-    {.name = NULL},
+static const fv_pyramid_spec tiny = {
+    "tiny", {8, 12, 16, 20}, {1, 2, 1, 1}, {2, 3, 1, 5}, 1.5, 6,
 };
 #define CLASSES 1000
 
@@ -63,11 +62,11 @@ static void add(struct checkpoint *c, const char *prefix, const fv_tensor *t, fl
 static void add_model(struct checkpoint *c, const fv_family *family, const char *prefix, float more)
 {
     fv_source *source;
-    json_t *config;
     succeed(fv_source_make(&source, "tiny", TENSORS));
-    fv_pyramid_form form = *(const fv_pyramid_form *)family->form;
-    form.sizes = tiny;
-    succeed(fv_pyramid_make_synthetic(&config, source, &form, "tiny"));
+    fv_synthetic made = {.ending = "", .form = family->form, .source = source};
+    json_t *config = fv_pyramid_make_synthetic(&made, &tiny);
+    succeed(made.status);
+    assert_non_null(config);
     for (uint32_t i = 0; i < source->made; i++)
         add(c, prefix, &source->tensor[i], more);
     fv_source_close(source);

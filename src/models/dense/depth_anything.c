@@ -171,5 +171,4 @@ FV_DEFINE_FAMILY(depth_anything, .name = "depth_anything", .types = "depth_anyth
                  .sign = "head.conv3.",
                  .second_sign = "neck.fusion_stage.layers.0.projection.weight",
                  .attention = "softmax", .shapes = true, .read = read_model, .emit = emit,
-                 .release = release, .synthetic = fv_depth_anything_synthetic,
-                 .make_synthetic = fv_depth_anything_make_synthetic)
+                 .release = release, .synthetic = &fv_depth_anything_synthetics)

@@ -15,8 +15,6 @@ typedef struct fv_depth_anything {
 } fv_depth_anything;
 
 /* depth_anything_synthetic.c: makes random checkpoints of the published sizes. */
-const char *fv_depth_anything_synthetic(size_t index);
-fovea_status fv_depth_anything_make_synthetic(struct json_t **config, struct fv_source *source,
-                                              const char *name);
+extern const struct fv_synthetic_list fv_depth_anything_synthetics;
 
 #endif

@@ -191,5 +191,4 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 FV_DEFINE_FAMILY(eomt, .name = "eomt", .types = "eomt, eomt_dinov3", .sign = "class_predictor.",
                  .second_sign = "mask_head.fc1.weight", .attention = "softmax", .shapes = true,
                  .owns = fv_eomt_owns, .read = fv_eomt_read, .emit = emit,
-                 .release = fv_eomt_release, .synthetic = fv_eomt_synthetic,
-                 .make_synthetic = fv_eomt_make_synthetic)
+                 .release = fv_eomt_release, .synthetic = &fv_eomt_synthetics)

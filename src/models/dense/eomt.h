@@ -29,13 +29,12 @@ typedef struct fv_eomt {
 
 /* eomt_read.c */
 bool fv_eomt_owns(const char *model_type);
+const fv_vit_names *fv_eomt_names(const char *model_type);
 fovea_status fv_eomt_read(fovea_model *m, const struct fv_source *source,
                           const struct fv_config *config);
 void fv_eomt_release(fovea_model *m);
 
 /* eomt_synthetic.c: makes random checkpoints of the published sizes. */
-const char *fv_eomt_synthetic(size_t index);
-fovea_status fv_eomt_make_synthetic(struct json_t **config, struct fv_source *source,
-                                    const char *name);
+extern const struct fv_synthetic_list fv_eomt_synthetics;
 
 #endif

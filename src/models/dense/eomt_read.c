@@ -52,6 +52,11 @@ bool fv_eomt_owns(const char *model_type)
     return find_form(model_type) != NULL;
 }
 
+const fv_vit_names *fv_eomt_names(const char *model_type)
+{
+    return &find_form(model_type)->names;
+}
+
 static fovea_status read_encoder(fv_vit_reader *r)
 {
     fv_vit *v = r->v;

@@ -201,4 +201,4 @@ FV_DEFINE_FAMILY(vitpose, .name = "vitpose", .types = "vitpose",
                  .sign = "backbone.embeddings.patch_embeddings.projection.",
                  .second_sign = "head.conv.weight", .attention = "softmax", .shapes = true,
                  .read = read_model, .emit = emit, .release = release,
-                 .synthetic = fv_vitpose_synthetic, .make_synthetic = fv_vitpose_make_synthetic)
+                 .synthetic = &fv_vitpose_synthetics)

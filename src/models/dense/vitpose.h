@@ -13,8 +13,6 @@ typedef struct fv_vitpose {
 } fv_vitpose;
 
 /* vitpose_synthetic.c: makes random checkpoints of the published sizes. */
-const char *fv_vitpose_synthetic(size_t index);
-fovea_status fv_vitpose_make_synthetic(struct json_t **config, struct fv_source *source,
-                                       const char *name);
+extern const struct fv_synthetic_list fv_vitpose_synthetics;
 
 #endif

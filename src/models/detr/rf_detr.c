@@ -319,5 +319,4 @@ static void release(fovea_model *m)
 FV_DEFINE_FAMILY(rf_detr, .name = "rf_detr", .types = "rf_detr",
                  .sign = "backbone.0.projector.stages.0.1.", .second_sign = "class_embed.weight",
                  .attention = "softmax", .read = fv_rf_detr_read, .grid = check_grid, .emit = emit,
-                 .release = release, .synthetic = fv_rf_detr_synthetic,
-                 .make_synthetic = fv_rf_detr_make_synthetic)
+                 .release = release, .synthetic = &fv_rf_detr_synthetics)

@@ -61,8 +61,6 @@ fovea_status fv_rf_detr_read(fovea_model *m, const struct fv_source *source,
 void fv_rf_detr_decode(const fv_rf_detr *d, struct fv_builder *b, struct fv_view memory);
 
 /* rf_detr_synthetic.c: makes random checkpoints of the published sizes. */
-const char *fv_rf_detr_synthetic(size_t index);
-fovea_status fv_rf_detr_make_synthetic(struct json_t **config, struct fv_source *source,
-                                       const char *name);
+extern const struct fv_synthetic_list fv_rf_detr_synthetics;
 
 #endif

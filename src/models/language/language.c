@@ -177,8 +177,7 @@ static const enum fv_mixer_kind kinds[] = {FV_MIXER_SOFTMAX, FV_MIXER_RETENTION,
                      __VA_ARGS__)
 
 /* The first family has the synthetic names of all families. */
-FAMILY(transformer, FV_MIXER_SOFTMAX, "softmax", .synthetic = fv_language_synthetic,
-       .make_synthetic = fv_language_make_synthetic)
+FAMILY(transformer, FV_MIXER_SOFTMAX, "softmax", .synthetic = &fv_language_synthetics)
 FAMILY(retnet, FV_MIXER_RETENTION, "retention", .synthetic = NULL)
 FAMILY(gla, FV_MIXER_GLA, "gla", .synthetic = NULL)
 FAMILY(delta_net, FV_MIXER_DELTA, "delta-rule", .synthetic = NULL)

@@ -22,8 +22,6 @@ typedef struct fv_language {
     fv_mixer lone;
 } fv_language;
 
-const char *fv_language_synthetic(size_t index);
-fovea_status fv_language_make_synthetic(struct json_t **config, fv_source *source,
-                                        const char *name);
+extern const struct fv_synthetic_list fv_language_synthetics;
 
 #endif

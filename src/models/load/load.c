@@ -355,16 +355,24 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
     return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);
 }
 
-static const fv_family *find_synthetic(const char *name)
+/* Finds the family and the size that m->name begins with, and sets m->ending to the rest of the
+ * name, which may be that of a neck or head. *size is NULL if the name is a further one. */
+static const fv_family *find_synthetic(fv_synthetic *m, const void **size)
 {
+    const char *known;
     for (size_t i = 0; i < FAMILIES; i++) {
-        if (families[i]->has_synthetic && families[i]->has_synthetic(name))
-            return families[i];
-        if (families[i]->decodes && fv_decoder_has_synthetic(families[i]->synthetic, name))
-            return families[i];
-        for (size_t k = 0; families[i]->synthetic && families[i]->synthetic(k); k++)
-            if (strcmp(families[i]->synthetic(k), name) == 0)
+        const fv_synthetic_list *list = families[i]->synthetic;
+        for (size_t k = 0; (known = fv_synthetic_name(list, k)); k++) {
+            m->ending = m->name + strlen(known);
+            *size = fv_synthetic_size(list, k);
+            if (fv_begins_with(m->name, known) &&
+                (!*m->ending || (families[i]->decodes && fv_decoder_has_synthetic(m->ending))))
                 return families[i];
+        }
+        m->ending = "";
+        *size = NULL;
+        if (list && list->has && list->has(m->name))
+            return families[i];
     }
     return NULL;
 }
@@ -373,15 +381,20 @@ static const fv_family *find_synthetic(const char *name)
 
 static fovea_status load_synthetic(fovea_model *m, const char *path)
 {
-    const char *name = path + strlen(SYNTHETIC);
-    const fv_family *family = find_synthetic(name);
-    json_t *json;
+    fv_synthetic made = {.name = path + strlen(SYNTHETIC)};
+    const void *size;
+    const fv_family *family = find_synthetic(&made, &size);
     if (!family)
         return fv_fail(FOVEA_EINVAL,
                        "%.60s: no such synthetic model; `fovea info --models` lists them", path);
     FV_TRY(fv_source_make(&m->source, path, SYNTHETIC_TENSORS));
-    FV_TRY(family->make_synthetic(&json, m->source, name));
-    fovea_status status = fv_source_index(m->source);
+    made.source = m->source;
+    made.form = family->form;
+    json_t *json = family->synthetic->make(&made, size);
+    fovea_status status =
+        json ? made.status
+             : fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", made.name);
+    FV_THEN(status, fv_source_index(m->source));
     FV_THEN(status, read_model(m, &(fv_config){path, "", json}));
     FV_THEN(status, fv_preprocessing_read(m));
     json_decref(json);
@@ -461,8 +474,8 @@ fovea_status fovea_model_load_from(fovea_model **out, const fovea_model_source *
 const char *fovea_model_synthetic(size_t index)
 {
     for (size_t i = 0; i < FAMILIES; i++)
-        for (size_t k = 0; families[i]->synthetic && families[i]->synthetic(k); k++)
+        for (size_t k = 0; fv_synthetic_name(families[i]->synthetic, k); k++)
             if (index-- == 0)
-                return families[i]->synthetic(k);
+                return fv_synthetic_name(families[i]->synthetic, k);
     return NULL;
 }

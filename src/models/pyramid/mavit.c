@@ -15,7 +15,6 @@ static const fv_pyramid_spec sizes[] = {
     {"mavit-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 2048},
     {"mavit-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 3.5, 2048},
     {"mavit-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 2560},
-    {.name = NULL},
 };
 
 static const fv_pyramid_form form = {
@@ -25,7 +24,6 @@ static const fv_pyramid_form form = {
     .fused = "attn.qkvo.",
     .proj = "attn.proj.",
     .mix = mix,
-    .sizes = sizes,
 };
 
 FV_PYRAMID_FAMILY(mavit, "mala")

@@ -24,7 +24,6 @@ static const fv_pyramid_spec sizes[] = {
     {"nalaformer-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 1024},
     {"nalaformer-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 4, 1024},
     {"nalaformer-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 1024},
-    {.name = NULL},
 };
 
 static const fv_pyramid_form form = {
@@ -36,7 +35,6 @@ static const fv_pyramid_form form = {
     .inner = "attn.ln.",
     .proj = "attn.out_proj.",
     .mix = mix,
-    .sizes = sizes,
 };
 
 FV_PYRAMID_FAMILY(nalaformer, "nala")

@@ -282,5 +282,4 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 
 FV_DEFINE_FAMILY(pola_pvt, .name = "pola_pvt", .types = "pola_pvt", .attention = "pola",
                  .read = read_model, .grid = check_grids, .emit = emit, .weights = fv_pola_weights,
-                 .release = fv_pola_release, .synthetic = fv_pola_pvt_synthetic, .decodes = true,
-                 .make_synthetic = fv_pola_pvt_make_synthetic)
+                 .release = fv_pola_release, .synthetic = &fv_pola_pvt_synthetics, .decodes = true)

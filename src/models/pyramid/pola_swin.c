@@ -424,5 +424,4 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 
 FV_DEFINE_FAMILY(pola_swin, .name = "pola_swin", .types = "pola_swin", .attention = "pola",
                  .read = read_model, .grid = check_grids, .emit = emit, .weights = fv_pola_weights,
-                 .release = fv_pola_release, .synthetic = fv_pola_swin_synthetic, .decodes = true,
-                 .make_synthetic = fv_pola_swin_make_synthetic)
+                 .release = fv_pola_release, .synthetic = &fv_pola_swin_synthetics, .decodes = true)

@@ -121,12 +121,8 @@ void fv_pola_release(fovea_model *m);
 
 /* ---- synthetic checkpoints (polaformer_synthetic.c) ---- */
 
-const char *fv_pola_pvt_synthetic(size_t index);
-fovea_status fv_pola_pvt_make_synthetic(struct json_t **config, struct fv_source *source,
-                                        const char *name);
-const char *fv_pola_swin_synthetic(size_t index);
-fovea_status fv_pola_swin_make_synthetic(struct json_t **config, struct fv_source *source,
-                                         const char *name);
+extern const struct fv_synthetic_list fv_pola_pvt_synthetics;
+extern const struct fv_synthetic_list fv_pola_swin_synthetics;
 
 /* ---- computing (polaformer.c) ---- */
 

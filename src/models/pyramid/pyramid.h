@@ -5,6 +5,7 @@
 
 #include "graph/emit.h"
 #include "models/model.h"
+#include "models/synthetic.h"
 #include "models/tensor_reader.h"
 
 #define FV_PYRAMID_MOST 16 /* stages */
@@ -67,7 +68,6 @@ typedef struct fv_pyramid_form {
     const char *fused, *inner, *proj;
     /* Emits the steps from the attention to the projection's input. */
     fv_view (*mix)(const fv_pyramid_mix *m);
-    const fv_pyramid_spec *sizes; /* the published sizes; the last entry has a NULL name */
 } fv_pyramid_form;
 
 /* pyramid_read.c: reads the roles from the names and shapes of tensors. */
@@ -86,26 +86,17 @@ void fv_pyramid_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight
  * is FV_NO_VALUE, there is no gate. */
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
 
-/* pyramid_synthetic.c: random checkpoints. fv_pyramid_synthetic returns the names of the sizes, and
- * NULL after the last. `name` is one of them, possibly followed by the ending of a neck or head. */
-const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
-fovea_status fv_pyramid_make_synthetic(struct json_t **config, struct fv_source *source,
-                                       const fv_pyramid_form *form, const char *name);
+/* pyramid_synthetic.c: makes a checkpoint of a size with random weights. */
+json_t *fv_pyramid_make_synthetic(fv_synthetic *m, const void *size);
 
-/* Defines the family `id`, whose fv_pyramid_form is `form` in the same file. */
+/* Defines the family `id`, whose fv_pyramid_form is `form`, and whose sizes are the array
+ * `sizes`, both in the same file. */
 #define FV_PYRAMID_FAMILY(id, mechanism)                                                           \
-    static const char *synthetic(size_t index)                                                     \
-    {                                                                                              \
-        return fv_pyramid_synthetic(&form, index);                                                 \
-    }                                                                                              \
-    static fovea_status make_synthetic(json_t **config, struct fv_source *source,                  \
-                                       const char *name)                                           \
-    {                                                                                              \
-        return fv_pyramid_make_synthetic(config, source, &form, name);                             \
-    }                                                                                              \
+    static const fv_synthetic_list synthetics = {FV_SYNTHETIC_SIZES(sizes),                        \
+                                                 .make = fv_pyramid_make_synthetic};               \
     FV_DEFINE_FAMILY(id, .name = #id, .types = #id, .attention = mechanism, .form = &form,         \
                      .read = fv_pyramid_read, .grid = fv_pyramid_grid, .emit = fv_pyramid_emit,    \
                      .weights = fv_pyramid_weights, .release = fv_pyramid_release,                 \
-                     .synthetic = synthetic, .decodes = true, .make_synthetic = make_synthetic)
+                     .synthetic = &synthetics, .decodes = true)
 
 #endif

@@ -31,17 +31,6 @@ fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most,
 /* Sets m->outputs: `main`, and the outputs of the blocks. */
 fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, const char *main);
 
-/* backbone_synthetic.c: makes random tensors of a backbone, and its "backbone_config"; NULL if
- * memory runs out. */
-typedef struct fv_backbone_spec {
-    uint32_t width, depth, heads, ratio, patch, image_width, image_height;
-    bool dinov2; /* DINOv2; otherwise ViTPose's backbone */
-    uint32_t taps[4], n_taps;
-} fv_backbone_spec;
-struct fv_synthetic;
-void fv_backbone_synthetic(struct fv_synthetic *m, const fv_backbone_spec *s);
-struct json_t *fv_backbone_describe(const fv_backbone_spec *s);
-
 /* Emits the steps of the backbone. Calls `give` with the rows of tap number i, for all tokens
  * including the prefix; `give` emits the steps that read them. */
 typedef void fv_backbone_give(void *ctx, fv_builder *b, uint32_t i, fv_view rows);

@@ -536,4 +536,4 @@ FV_DEFINE_FAMILY(sam, .name = "sam", .types = "sam, sam_vision_model, samvit_* o
                  .sign = "vision_encoder.patch_embed.projection.",
                  .second_sign = "vision_encoder.neck.conv1.weight", .attention = "softmax",
                  .owns = owns, .read = read_model, .emit = emit, .release = release,
-                 .synthetic = fv_sam_synthetic, .make_synthetic = fv_sam_make_synthetic)
+                 .synthetic = &fv_sam_synthetics)

@@ -30,8 +30,6 @@ typedef struct fv_sam {
 } fv_sam;
 
 /* sam_synthetic.c: makes random checkpoints of the published sizes, with transformers' names. */
-const char *fv_sam_synthetic(size_t index);
-fovea_status fv_sam_make_synthetic(struct json_t **config, struct fv_source *source,
-                                   const char *name);
+extern const struct fv_synthetic_list fv_sam_synthetics;
 
 #endif

@@ -677,5 +677,4 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
 FV_DEFINE_FAMILY(vit, .name = "vit", .types = FV_VIT_TYPES, .attention = "softmax", .shapes = true,
                  .owns = fv_vit_owns, .read = fv_vit_read, .emit = emit, .attend = attend_alone,
                  .project = project_alone, .weights = visit_weights, .release = fv_vit_release,
-                 .synthetic = fv_vit_synthetic, .has_synthetic = fv_vit_has_synthetic,
-                 .make_synthetic = fv_vit_make_synthetic)
+                 .synthetic = &fv_vit_synthetics)

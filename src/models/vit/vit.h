@@ -161,10 +161,7 @@ struct fv_view fv_vit_emit_module(struct fv_builder *b, const fv_vit_module *w, 
 fv_layer fv_vit_half(const fv_layer *kv, bool values);
 
 /* vit_synthetic.c: makes random checkpoints of the usual sizes. */
-const char *fv_vit_synthetic(size_t index);
-bool fv_vit_has_synthetic(const char *name);
-fovea_status fv_vit_make_synthetic(struct json_t **config, struct fv_source *source,
-                                   const char *name);
+extern const struct fv_synthetic_list fv_vit_synthetics;
 
 enum fv_vit_kind {
     FV_VIT_PLAIN,

@@ -1,24 +1,15 @@
-/* vit_synthetic.c: checkpoints of the usual sizes with random weights and transformers' names.
- *
- * Random weights keep activations near 1 at any depth: a matrix is scaled by 1/sqrt(number of
- * inputs), and one whose output is added to the residual stream also by 1/sqrt(2 depth).
+/* vit_synthetic.c: checkpoints of the usual sizes with random weights and transformers' names, and
+ * encoders of other models that contain a ViT.
  */
+#include "models/vit/vit_synthetic.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "models/synthetic.h"
-#include "models/vit/vit_reader.h"
-
 #define CLASSES 1000
 
-static const struct spec {
-    const char *name;
-    enum fv_vit_kind kind;
-    uint32_t width, depth, heads, hidden, patch, image;
-    uint32_t registers, embeds;
-    bool gated;
-} specs[] = {
+static const fv_vit_spec specs[] = {
     {"vit-ti16", FV_VIT_PLAIN, 192, 12, 3, 768, 16, 224, 0, 0, false},
     {"vit-s16", FV_VIT_PLAIN, 384, 12, 6, 1536, 16, 224, 0, 0, false},
     {"vit-b16", FV_VIT_PLAIN, 768, 12, 12, 3072, 16, 224, 0, 0, false},
@@ -54,18 +45,17 @@ static const struct spec {
     {"siglip-l16", FV_VIT_SIGLIP, 1024, 24, 16, 4096, 16, 256, 0, 0, false},
     {"siglip-so400m", FV_VIT_SIGLIP, 1152, 27, 16, 4304, 14, 384, 0, 0, false},
 };
-#define SPECS (sizeof specs / sizeof *specs)
 
 /* Reads a name "block-WIDTHxHEADSxRATIO": a model of only one block, for benchmarks, with small
  * patches. */
-static bool read_block(struct spec *out, const char *name)
+static bool read_block(fv_vit_spec *out, const char *name)
 {
     unsigned width, heads, ratio;
     int end = 0;
     if (sscanf(name, "block-%5ux%4ux%2u%n", &width, &heads, &ratio, &end) != 3 || name[end] ||
         width < 1 || heads < 1 || ratio < 1)
         return false;
-    *out = (struct spec){.name = name,
+    *out = (fv_vit_spec){.name = name,
                          .kind = FV_VIT_PLAIN,
                          .width = width,
                          .depth = 1,
@@ -76,107 +66,131 @@ static bool read_block(struct spec *out, const char *name)
     return true;
 }
 
-bool fv_vit_has_synthetic(const char *name)
+static bool has(const char *name)
 {
-    struct spec alone;
+    fv_vit_spec alone;
     return read_block(&alone, name);
 }
 
-const char *fv_vit_synthetic(size_t index)
+/* The names of the kind's tensors in transformers' files. */
+static const fv_vit_names *usual_names(enum fv_vit_kind kind)
 {
-    return index < SPECS ? specs[index].name : NULL;
+    const fv_vit_names *n = fv_vit_schemes;
+    while (!(n->kinds >> kind & 1) || n->in_memory)
+        n++;
+    return n;
 }
 
-struct maker {
-    fv_source *source;
-    const struct spec *s;
-    const fv_vit_names *n;
-    fovea_status status;
-};
+/* ---- the encoder ---- */
 
-static void add_tensor(struct maker *m, const char *prefix, const char *stem, const char *part,
-                       uint64_t rows, uint64_t cols, float mean, float spread)
+static void block(fv_synthetic *m, const fv_vit_spec *s, uint32_t i)
 {
-    char name[128];
-    if (m->status != FOVEA_OK || !stem)
-        return;
-    snprintf(name, sizeof name, "%s%s%s", prefix, stem, part);
-    m->status = fv_source_add(m->source, name, 2, (const uint64_t[]){rows, cols}, mean, spread);
-}
-
-/* Uniform values in [-spread, spread] have a standard deviation of spread / sqrt(3). */
-static void matrix(struct maker *m, const char *prefix, const char *stem, const char *part,
-                   uint64_t rows, uint64_t cols, float gain)
-{
-    add_tensor(m, prefix, stem, part, rows, cols, 0, gain * sqrtf(3.0f / (float)cols));
-}
-
-static void vector(struct maker *m, const char *prefix, const char *stem, const char *part,
-                   uint64_t n)
-{
-    add_tensor(m, prefix, stem, part, 1, n, 0, 0.035f);
-}
-
-static void linear(struct maker *m, const char *prefix, const char *stem, uint64_t rows,
-                   uint64_t cols, float gain)
-{
-    matrix(m, prefix, stem, "weight", rows, cols, gain);
-    vector(m, prefix, stem, "bias", rows);
-}
-
-static void norm(struct maker *m, const char *prefix, const char *stem)
-{
-    add_tensor(m, prefix, stem, "weight", 1, m->s->width, 1, 0.1f);
-    vector(m, prefix, stem, "bias", m->s->width);
-}
-
-static void block(struct maker *m, uint32_t i)
-{
-    const struct spec *s = m->s;
-    const fv_vit_names *n = m->n;
-    const float added = 1 / sqrtf(2 * (float)s->depth);
-    char prefix[64];
-    snprintf(prefix, sizeof prefix, n->block, i);
-    norm(m, prefix, n->ln1);
-    linear(m, prefix, n->q, s->width, s->width, 1);
-    matrix(m, prefix, n->k, "weight", s->width, s->width, 1);
-    if (s->kind != FV_VIT_DINOV3 && s->kind != FV_VIT_BEIT)
-        vector(m, prefix, n->k, "bias", s->width);
+    const fv_vit_names *n = s->names;
+    const uint32_t c = s->width;
+    const float added = fv_synthetic_added(2 * s->depth), gain = n->ls1 && !s->scaled ? 1 : added;
+    const float scale = s->scaled ? 1 : added, spread = s->scaled ? 0.1f : added / 2;
     const uint64_t offsets = 2 * (s->image / s->patch) - 1;
-    add_tensor(m, prefix, n->rel_bias, "", offsets * offsets + 3, s->heads, 0, 1);
-    linear(m, prefix, n->v, s->width, s->width, 1);
-    linear(m, prefix, n->proj, s->width, s->width, n->ls1 ? 1 : added);
-    add_tensor(m, prefix, n->ls1, "", 1, s->width, added, added / 2);
-    norm(m, prefix, n->ln2);
     const bool joined = s->gated && !n->gate;
+    char name[32];
+    snprintf(name, sizeof name, n->block, i);
+    fv_synthetic_under(m, "%s%s", s->root, name);
+    fv_synthetic_norm(m, n->ln1, c);
+    fv_synthetic_linear(m, n->q, c, c, 1, 1);
+    fv_synthetic_matrix(m, n->k, c, c, 1, 1);
+    if (s->kind != FV_VIT_DINOV3 && s->kind != FV_VIT_BEIT)
+        fv_synthetic_bias(m, n->k, c);
+    fv_synthetic_table(m, n->rel_bias, offsets * offsets + 3, s->heads, 1);
+    fv_synthetic_linear(m, n->v, c, c, 1, 1);
+    fv_synthetic_linear(m, n->proj, c, c, 1, gain);
+    fv_synthetic_vector(m, n->ls1, c, scale, spread);
+    fv_synthetic_norm(m, n->ln2, c);
     if (s->gated && n->gate)
-        linear(m, prefix, n->gate, s->hidden, s->width, 1);
-    linear(m, prefix,
-           joined     ? n->gated1
-           : s->gated ? n->up
-                      : n->fc1,
-           joined ? 2 * s->hidden : s->hidden, s->width, 1);
-    linear(m, prefix, s->gated ? n->gated2 : n->fc2, s->width, s->hidden, n->ls2 ? 1 : added);
-    add_tensor(m, prefix, n->ls2, "", 1, s->width, added, added / 2);
+        fv_synthetic_linear(m, n->gate, s->hidden, c, 1, 1);
+    fv_synthetic_linear(m,
+                        joined     ? n->gated1
+                        : s->gated ? n->up
+                                   : n->fc1,
+                        joined ? 2 * s->hidden : s->hidden, c, 1, 1);
+    fv_synthetic_linear(m, s->gated ? n->gated2 : n->fc2, c, s->hidden, 1, gain);
+    fv_synthetic_vector(m, n->ls2, c, scale, spread);
 }
 
-static void heads(struct maker *m)
+static void tokens(fv_synthetic *m, const fv_vit_spec *s)
 {
-    const struct spec *s = m->s;
-    const fv_vit_names *n = m->n;
-    norm(m, "", s->kind == FV_VIT_BEIT ? n->fc_norm : n->post);
+    const fv_vit_names *n = s->names;
+    const uint32_t rows = s->image / s->patch, cols = s->image_width / s->patch;
+    const bool class = fv_vit_kinds[s->kind].parts & FV_VIT_HAS_CLASS;
+    uint32_t before = class || s->kind == FV_VIT_POSE; /* rows of positions */
+    if (class)
+        fv_synthetic_vector(m, n->cls, s->width, 0, s->spread);
+    if (s->kind == FV_VIT_DEIT) {
+        fv_synthetic_vector(m, n->dist, s->width, 0, s->spread);
+        before++;
+    }
+    if (s->registers)
+        fv_synthetic_table(m, n->reg, s->registers, s->width, s->spread);
+    if (s->kind != FV_VIT_BEIT)
+        fv_synthetic_table(m, n->pos, (n->patch_positions ? 0 : before) + (uint64_t)rows * cols,
+                           s->width, s->spread);
+}
+
+void fv_vit_synthetic_encoder(fv_synthetic *m, fv_vit_spec *s)
+{
+    const uint8_t parts = fv_vit_kinds[s->kind].parts;
+    const fv_vit_names *n = s->names = s->names ? s->names : usual_names(s->kind);
+    s->root = s->root ? s->root : "";
+    s->image_width = s->image_width ? s->image_width : s->image;
+    s->spread = s->spread > 0 ? s->spread : 0.035f;
+    for (uint32_t i = 0; i < s->depth; i++)
+        block(m, s, i);
+    fv_synthetic_under(m, "%s", s->root);
+    fv_synthetic_matrix(m, n->patch, s->width, 3, s->patch, 1);
+    if (parts & FV_VIT_HAS_PATCH_BIAS)
+        fv_synthetic_bias(m, n->patch, s->width);
+    tokens(m, s);
+    if (parts & FV_VIT_HAS_CLIP_NORMS)
+        fv_synthetic_norm(m, n->pre, s->width);
+    fv_synthetic_norm(m, s->kind == FV_VIT_BEIT ? n->fc_norm : n->post, s->width);
+    fv_synthetic_under(m, "%s", "");
+}
+
+json_t *fv_vit_synthetic_config(const fv_vit_spec *s, const char *type)
+{
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:[i, i]}", "model_type", type, "hidden_size",
+                     (int)s->width, "num_hidden_layers", (int)s->depth, "num_attention_heads",
+                     (int)s->heads, "patch_size", (int)s->patch, "image_size", (int)s->image,
+                     (int)s->image_width);
+}
+
+/* ---- a whole model ---- */
+
+static void heads(fv_synthetic *m, const fv_vit_spec *s)
+{
+    const fv_vit_names *n = s->names;
+    const uint32_t c = s->width;
     switch (s->kind) {
     case FV_VIT_PLAIN:
     case FV_VIT_BEIT:
-        linear(m, "", n->head, CLASSES, s->width, 1);
+        fv_synthetic_linear(m, n->head, CLASSES, c, 1, 1);
         break;
     case FV_VIT_DEIT:
-        linear(m, "", n->head_cls, CLASSES, s->width, 1);
-        linear(m, "", n->head_dist, CLASSES, s->width, 1);
+        fv_synthetic_linear(m, n->head_cls, CLASSES, c, 1, 1);
+        fv_synthetic_linear(m, n->head_dist, CLASSES, c, 1, 1);
         break;
     case FV_VIT_DINOV2:
     case FV_VIT_REGISTERS:
-        linear(m, "", n->head, CLASSES, 2 * (uint64_t)s->width, 1);
+        fv_synthetic_linear(m, n->head, CLASSES, 2 * c, 1, 1);
+        break;
+    case FV_VIT_CLIP:
+        fv_synthetic_table(m, n->embeds, s->embeds, c, sqrtf(3 / (float)c));
+        break;
+    case FV_VIT_SIGLIP:
+        fv_synthetic_vector(m, n->probe, c, 0, s->spread);
+        fv_synthetic_linear(m, n->map_qkv, 3 * c, c, 1, 1);
+        fv_synthetic_linear(m, n->map_proj, c, c, 1, 1);
+        fv_synthetic_norm(m, n->map_ln, c);
+        fv_synthetic_linear(m, n->map_fc1, s->hidden, c, 1, 1);
+        fv_synthetic_linear(m, n->map_fc2, c, s->hidden, 1, 1);
         break;
     case FV_VIT_DINOV3:
     case FV_VIT_IJEPA:
@@ -187,69 +201,24 @@ static void heads(struct maker *m)
     case FV_VIT_RADIO:
     case FV_VIT_POSE:
         break;
-    case FV_VIT_CLIP:
-        matrix(m, "", n->embeds, "", s->embeds, s->width, 1);
-        break;
-    case FV_VIT_SIGLIP:
-        vector(m, "", n->probe, "", s->width);
-        linear(m, "", n->map_qkv, 3 * (uint64_t)s->width, s->width, 1);
-        linear(m, "", n->map_proj, s->width, s->width, 1);
-        norm(m, "", n->map_ln);
-        linear(m, "", n->map_fc1, s->hidden, s->width, 1);
-        linear(m, "", n->map_fc2, s->width, s->hidden, 1);
-        break;
     }
 }
 
-static void tokens(struct maker *m)
+static json_t *make(fv_synthetic *m, const void *size)
 {
-    const struct spec *s = m->s;
-    const uint32_t side = s->image / s->patch;
-    uint32_t before = 0;
-    if (s->kind != FV_VIT_SIGLIP && s->kind != FV_VIT_IJEPA) {
-        vector(m, "", m->n->cls, "", s->width);
-        before++;
-    }
-    if (s->kind == FV_VIT_DEIT) {
-        vector(m, "", m->n->dist, "", s->width);
-        before++;
-    }
-    if (s->registers)
-        add_tensor(m, "", m->n->reg, "", s->registers, s->width, 0, 0.035f);
-    if (s->kind != FV_VIT_BEIT)
-        add_tensor(m, "", m->n->pos, "", (uint64_t)before + side * side, s->width, 0, 0.035f);
+    fv_vit_spec s;
+    if (size)
+        s = *(const fv_vit_spec *)size;
+    else
+        read_block(&s, m->name);
+    fv_vit_synthetic_encoder(m, &s);
+    heads(m, &s);
+    json_t *config = fv_vit_synthetic_config(&s, fv_vit_kinds[s.kind].name);
+    json_t *more = json_pack("{s:i, s:i, s:o*, s:s*}", "intermediate_size", (int)s.hidden,
+                             "num_register_tokens", (int)s.registers, "use_relative_position_bias",
+                             s.kind == FV_VIT_BEIT ? json_true() : NULL, "hidden_act",
+                             s.kind == FV_VIT_DINOV3 && s.gated ? "silu" : NULL);
+    return fv_synthetic_join(config, more);
 }
 
-static json_t *make_config(const struct spec *s)
-{
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o*, s:s*}", "model_type",
-                     fv_vit_kinds[s->kind].name, "hidden_size", (int)s->width, "num_hidden_layers",
-                     (int)s->depth, "num_attention_heads", (int)s->heads, "intermediate_size",
-                     (int)s->hidden, "patch_size", (int)s->patch, "image_size", (int)s->image,
-                     "num_register_tokens", (int)s->registers, "use_relative_position_bias",
-                     s->kind == FV_VIT_BEIT ? json_true() : NULL, "hidden_act",
-                     s->kind == FV_VIT_DINOV3 && s->gated ? "silu" : NULL);
-}
-
-fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const char *name)
-{
-    struct maker m = {.source = source, .s = specs, .n = fv_vit_schemes, .status = FOVEA_OK};
-    struct spec alone;
-    if (read_block(&alone, name))
-        m.s = &alone;
-    while (strcmp(m.s->name, name) != 0)
-        m.s++;
-    while (!(m.n->kinds >> m.s->kind & 1) || m.n->in_memory)
-        m.n++;
-    const struct spec *s = m.s;
-    matrix(&m, "", m.n->patch, "weight", s->width, 3 * (uint64_t)s->patch * s->patch, 1);
-    if (s->kind != FV_VIT_CLIP && s->kind != FV_VIT_OWL)
-        vector(&m, "", m.n->patch, "bias", s->width);
-    tokens(&m);
-    if (m.n->pre && m.n->origin == FV_VIT_HF && s->kind != FV_VIT_SIGLIP)
-        norm(&m, "", m.n->pre);
-    for (uint32_t i = 0; i < s->depth; i++)
-        block(&m, i);
-    heads(&m);
-    return fv_synthetic_end(config, name, m.status, make_config(s));
-}
+const fv_synthetic_list fv_vit_synthetics = {FV_SYNTHETIC_SIZES(specs), .has = has, .make = make};

@@ -1,0 +1,28 @@
+/* vit_synthetic.h: ViTs with random weights, alone and as the encoder of another model. */
+#ifndef FOVEA_SRC_MODELS_VIT_SYNTHETIC_H
+#define FOVEA_SRC_MODELS_VIT_SYNTHETIC_H
+
+#include "models/synthetic.h"
+#include "models/vit/vit_reader.h"
+
+typedef struct fv_vit_spec {
+    const char *name;
+    enum fv_vit_kind kind;
+    uint32_t width, depth, heads, hidden, patch, image; /* image: height */
+    uint32_t registers, embeds;
+    bool gated;
+    bool scaled; /* layer scales are near 1, and the layers before them have small weights */
+    /* What is 0 or NULL has the default in parentheses. */
+    uint32_t image_width;      /* (the height) */
+    const char *root;          /* of the names of all tensors ("") */
+    const fv_vit_names *names; /* (transformers') */
+    float spread;              /* of tokens and positions (0.035) */
+} fv_vit_spec;
+
+/* Adds the tensors up to the last norm, and sets the defaults in *s. Names that are added next have
+ * no prefix. */
+void fv_vit_synthetic_encoder(fv_synthetic *m, fv_vit_spec *s);
+/* The fields of a configuration that all models with an encoder have; NULL: no memory. */
+json_t *fv_vit_synthetic_config(const fv_vit_spec *s, const char *type);
+
+#endif
