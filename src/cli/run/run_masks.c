@@ -15,7 +15,8 @@ typedef struct masks {
     fovea_mask_options options;
     fovea_mask *found; /* masks of the current frame */
     size_t count;
-    uint16_t *map; /* one per pixel of the frame: 1 + the index of its mask, or 0 */
+    /* one value per pixel of the frame: 1 + the index of the pixel's mask, or 0 without a mask */
+    uint16_t *map;
     json_t *coco;
 } masks;
 

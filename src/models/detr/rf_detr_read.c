@@ -96,7 +96,7 @@ static fovea_status read_windows(reader *r)
 
 static fovea_status find_backbone(reader *r)
 {
-    r->kind = FV_VIT_REGISTERS; /* positions are resized as in this kind */
+    r->kind = FV_VIT_REGISTERS; /* positions are resized as in DINOv2 with registers */
     r->prefix = BACKBONE;
     for (r->n = fv_vit_schemes; r->n->patch; r->n++)
         if (r->n->origin == FV_VIT_HF && !r->n->in_memory && r->n->kinds >> r->kind & 1 &&

@@ -237,7 +237,7 @@ static fovea_status read_config(fovea_model *m, const fv_config *c)
     FV_TRY(choose_family(m, c));
     FV_TRY(check_form(m, c));
     const fovea_status status = m->family->read(m, m->source, c);
-    /* if the source has failed, the reader's error is only a consequence */
+    /* if the source has failed, report its error, of which the reader's is only a consequence */
     FV_TRY(fv_source_failed(m->source));
     FV_TRY(status);
     fv_reader_tell_unread(m->source);
