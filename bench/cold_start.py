@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""cold_start.py: from the start of a process to its first frame, with and without the cache of packed weights.
+"""cold_start.py: measures the time from the start of a process to its first frame, with and without the
+cache of packed weights.
 
     ninja -C build bench/cold_start
     cold_start.py [--size N] [--threads N] [--rounds N] [--no-disk] [MODEL | dinov2-s | dinov2-b | dinov2-l]
 
 MODEL is a folder; the names stand for a checkpoint of that size with random weights. Prints the medians
-of several rounds, in which these ways alternate:
+of several rounds, in which these cases alternate:
 
-    nothing kept    weights are packed
-    weights kept    weights are mapped
+    nothing kept    the cache is empty: weights are packed
+    weights kept    packed weights are mapped from the cache
     ... from disk   the same, with none of the files' pages in memory
 
-and the memory of two such processes side by side, as /proc/PID/smaps_rollup says: pages of each alone, and pages
-that both have. Needs numpy, Linux, and an otherwise idle machine.
+Also prints the memory of two such processes that run at the same time, from /proc/PID/smaps_rollup: private
+pages of each, and pages that both share. Needs numpy, Linux, and an otherwise idle machine.
 """
 import argparse
 import os
@@ -28,7 +29,7 @@ import vit_checkpoint  # noqa: E402
 
 
 class Process:
-    """A process that has run its frames, and waits."""
+    """A process that has run its frames and waits for commands."""
 
     def __init__(self, program, arguments, cache):
         environment = dict(os.environ, FOVEA_WEIGHTS_CACHE=cache, FOVEA_WISDOM="", FOVEA_RIGOR="estimate")
@@ -102,7 +103,7 @@ def main():
         if model in vit_checkpoint.SIZES:
             model = os.path.join(folder, "model")
             vit_checkpoint.write(model, options.model)
-            time.sleep(3)  # while a file is very new, its times cannot show a change
+            time.sleep(3)  # a file changed within the resolution of its time stamp cannot be recognised
         arguments = [model, str(options.size), str(options.threads)]
         first = Process(program, arguments, cache)
         first.end()

@@ -17,7 +17,7 @@ BUDGET = 240  # seconds; softmax runs that would take longer are extrapolated
 
 
 def command(exe, *args):
-    """The lines of JSON that the program prints, and the largest resident size that it had, in bytes."""
+    """Runs the program. Returns the lines of JSON that it prints, and its peak resident memory in bytes."""
     with subprocess.Popen([exe, *args, "--json"], stdout=subprocess.PIPE, text=True) as p:
         text = p.stdout.read()
         _, status, usage = os.wait4(p.pid, 0)
@@ -28,7 +28,7 @@ def command(exe, *args):
 
 
 def plan(exe, model):
-    """The number of tokens, and the bytes without weights that the plan announces."""
+    """Returns the number of tokens, and the plan's memory without weights in bytes."""
     told = command(exe, "plan", *model)[0][0]
     return {"tokens": told["params"]["tokens"],
             "activations": sum(told["bytes"][k] for k in ("residual", "states", "chunks", "scratch", "staging"))}
@@ -40,7 +40,7 @@ def run(exe, model, frames):
 
 
 def extrapolate(smaller, tokens):
-    """Estimates softmax attention by a term that grows with the square of the tokens; a lower bound."""
+    """Extrapolates the time of softmax attention by a term that is quadratic in the tokens: a lower bound."""
     return smaller["ms"] * (tokens / smaller["tokens"]) ** 1.8
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""gallery.py: bench/gallery.jpg, how `fovea run --overlay` draws depth, masks, boxes and key points.
+"""gallery.py: makes bench/gallery.jpg, which shows how `fovea run --overlay` draws depth, masks, boxes and
+key points.
 
     gallery.py path/to/fovea OUT.jpg        needs Pillow
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""picture_time.py: from a JPEG of 12 megapixels to 518 x 518 pixels, beside Pillow, in turns.
+"""picture_time.py: times decoding and resizing a JPEG of 12 megapixels to 518 x 518 pixels, alternating with Pillow.
 
     ninja -C build bench/picture_time
     python3 bench/picture_time.py [build/bench/picture_time [PICTURE [SIDE]]]
 
-Pillow's time is that of open, convert("RGB") and resize (bicubic); Fovea's that of reading the file and of a
-frame, in which pixels are resized and normalised and a block of 64 channels runs. Both give the same pixels,
-which is checked of the decoded ones.
+Pillow's time is that of open, convert("RGB") and resize (bicubic). Fovea's time is that of reading the file and
+of a frame, which resizes and normalises the pixels and runs a block of 64 channels. Both decoders must give the same
+pixels, which is checked.
 """
 import os
 import statistics
@@ -41,7 +41,7 @@ def main():
         fovea = subprocess.Popen([program, path, str(side), decoded], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                  text=True)
         times = []
-        for _ in range(ROUNDS + 1):  # the first is for caches
+        for _ in range(ROUNDS + 1):  # the first run fills the caches
             fovea.stdin.write("\n")
             fovea.stdin.flush()
             read, run = map(float, fovea.stdout.readline().split())

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""precisions.py: one model of each family in float32, bfloat16 and int8, as a Markdown table.
+"""precisions.py: times one model of each family in float32, bfloat16 and int8; prints a Markdown table.
 
     precisions.py                                   builds the program; a quarter of an hour on two quiet cores
     precisions.py --models dinov2-s,mavit-t-fpn     some of them
     precisions.py -o r.json; precisions.py --from r.json
 
-Of a model the precisions take turns in one process of `fovea bench`, which verifies them first, so that they
-see the same machine. A ratio is the median by that of float32: below 1 the narrower one is faster; it is bold
-where it is more than 1.05. `estimate` is the ratio by the plan's cost model, which tests/cli/test_precisions.py
-holds every family to. Weights are random. BUILD names the build directory.
+One process of `fovea bench` verifies the precisions of a model, then measures them alternately, so that all of them
+are measured under the same conditions. A ratio is the median time divided by that of float32: below 1 the narrower
+type is faster; a ratio above 1.05 is bold. `estimate` is the ratio by the plan's cost model, which
+tests/cli/test_precisions.py checks for every family. Weights are random. BUILD names the build directory.
 
 Exit status: 0; 1 when something is wrong with the command or a model; 3 when a narrower precision is slower
 by more than 5 percent.
@@ -21,12 +21,12 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMPUTES = ("f32", "bf16", "int8")
-# Sizes of pictures; None: the model has a size of its own.
+# Sizes of pictures; None: the model's own size.
 MODELS = {"dinov2-s": "518", "siglip-b16": "224", "depth-anything-s": "518", "rf-detr-s": None, "eomt-s": None,
           "sam-b16": None, "vitpose-s": None, "mavit-t": "224", "mavit-t-fpn": "224", "nalaformer-t": "224",
           "pola-swin-t": "224", "pola-pvt-t": "224", "gla-340m": None}
 SEQUENCES = ("gla-340m",)
-TOKENS = "256"  # that a sequence has seen
+TOKENS = "256"  # tokens that a sequence has processed before
 TOLERANCE = 1.05
 SLOWER = 3  # exit status
 
@@ -38,8 +38,7 @@ def program():
 
 
 def lines(exe, *command):
-    """The JSON that the program prints. A status that says that a measurement is unsteady does not count as a
-    failure."""
+    """The JSON that the program prints. The exit status for an unstable measurement does not count as a failure."""
     p = subprocess.run([exe, *command, "--json"], stdout=subprocess.PIPE, text=True)
     if p.returncode:
         sys.exit("precisions.py: %s: exit %d" % (" ".join(command), p.returncode))

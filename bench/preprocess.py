@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""preprocess.py: from a camera's frame to normalised pixels, beside torchvision, in turns.
+"""preprocess.py: times the conversion of a camera's frame to normalised pixels, alternating with torchvision.
 
     FOVEA_LIBRARY=build/src/libfovea.so python3 bench/preprocess.py [WIDTHxHEIGHT [SIDE [THREADS]]]
 
@@ -59,7 +59,7 @@ def small_model(folder, side):
 
 
 def frame_call(model, pixels, kind, rule):
-    """A call that only runs a frame; `rule` None: without preprocessing."""
+    """A function without arguments that runs a frame; `rule` None: without preprocessing."""
     wanted = _plan.rule_of
     if rule:
         _plan.rule_of = lambda _: rule

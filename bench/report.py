@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""report.py: draws results of `fovea bench` and `fovea eval` over sizes, and logs of `fovea adapt`.
+"""report.py: draws results of `fovea bench` and `fovea eval` by size, and logs of `fovea adapt`.
 
-    report.py today.jsonl picture.svg      # of -o json or jsonl
+    report.py today.jsonl picture.svg      # the file is written by -o json or jsonl
     report.py OUT/log.jsonl loss.svg
 
 For every attention that was timed with softmax it prints the size from which it is faster. Needs gnuplot.
@@ -54,8 +54,8 @@ def setting(result, *without):
 
 
 def series_of(results):
-    """{name: results sorted by size}. Names consist of the attention and whatever else varies. If two results
-    are of the same case, the later one is used."""
+    """{name: results sorted by size}. A name consists of the attention and of the other settings that differ between
+    results. Of two results for the same case the later one is used."""
     keys = {k for r in results for k in r["params"]}
     varied = sorted(k for k in keys if k not in SIZES and len({json.dumps(r["params"].get(k)) for r in results}) > 1)
     series = {}

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""sizes.py: "this checkpoint at these sizes equals PyTorch": random checkpoints of every ViT family,
-narrow and shallow, run by transformers or timm in float64 and by Fovea from the same file.
+"""sizes.py: checks that Fovea equals PyTorch at many picture sizes: small random checkpoints of every ViT
+family, run by transformers or timm in float64 and by Fovea from the same file.
 
     sizes.py path/to/fovea [--match TEXT]
 
 Prints a Markdown table of max |got - want| / max |want| of the last hidden state for each family and
-size; exit status 1 where one is above 1e-5. A size that the reference takes no picture of stands as
-"-". Needs torch, transformers, timm and safetensors, as bench/peers/peers.py does:
+size; the exit status is 1 if one is above 1e-5. "-" marks a size that the reference does not support.
+Needs torch, transformers, timm and safetensors, as bench/peers/peers.py does:
 
     python3 -m venv build/sizes && build/sizes/bin/pip install torch transformers timm
     build/sizes/bin/python bench/sizes.py build/src/cli/fovea

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""sla_gates.py: what SLA's gates cost a token: the same language model with them and without, token by token
-in turns, so that both see the same machine.
+"""sla_gates.py: measures the time per token that SLA's gates add. The same language model with and without gates
+generates tokens alternately, so that both are measured under the same conditions.
 
     FOVEA_LIBRARY=build/src/libfovea.so PYTHONPATH=python python3 bench/sla_gates.py
         [--pairs gla-340m,sla-gla-340m ..] [--tokens 1024,16384,65536] [--steps 30] [--weights f32]
 
-Prints a Markdown table: medians of a step after so many tokens, and the median of the ratios of neighbours with
-the quarter of them on both sides.
+Prints a Markdown table: the median time of a step after each number of tokens, and the median and quartiles of the
+ratios of consecutive steps.
 """
 import argparse
 import time
@@ -39,7 +39,7 @@ def main():
             sequence.feed(list(range(8)))
         for tokens in map(int, o.tokens.split(",")):
             times = []
-            for i in range(o.steps):  # the one that is first in one turn is second in the next
+            for i in range(o.steps):  # the order alternates
                 order = (0, 1) if i % 2 else (1, 0)
                 taken = {which: step(both[which], tokens) for which in order}
                 times.append((taken[0], taken[1]))
@@ -47,7 +47,7 @@ def main():
             low, middle, high = np.percentile(t[:, 1] / t[:, 0], (25, 50, 75))
             print("| `%s` | %d | %.2f | %.2f | %.3f (%.3f to %.3f) |"
                   % (pair.replace(",", "`, `"), tokens, *np.median(t, 0), middle, low, high), flush=True)
-        del both, sequence  # their memory
+        del both, sequence  # frees their memory
 
 
 if __name__ == "__main__":

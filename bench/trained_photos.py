@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""trained_photos.py: the colour photographs of scikit-image's wheel, into a folder.
+"""trained_photos.py: copies the colour photographs of scikit-image's wheel to a folder.
 
     trained_photos.py WHEEL FOLDER
 """

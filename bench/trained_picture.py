@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""trained_picture.py: a picture and the features of its patches by a softmax model, by what `fovea linearise`
-made of it, and by the model with ELU + 1 in softmax's place and nothing trained; one basis of colours, that of
-softmax.
+"""trained_picture.py: draws a picture and the features of its patches as computed by a softmax model, by the result of
+`fovea linearise`, and by the model with untrained ELU + 1 attention instead of softmax. All use the PCA basis of
+softmax's features as colours.
 
     trained_picture.py path/to/fovea MODEL RESULT PICTURE OUT.jpg SIZE
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""tuned.py: what tuning is worth: the tuned plan beside the estimate's, model by model, timed in turns
-in one process. Standard library only.
+"""tuned.py: measures what tuning gains: for each model, one process times the tuned plan and the plan of the
+estimate alternately. Standard library only.
 
     tuned.py path/to/fovea OUTPUT_FOLDER
 
 DEVICE (cpu), ATTENTION (linear:elu1, of the ViTs), CASES ("dinov2-s 224,mavit-t 512", all) and MINUTES
-(of tuning per case, 3) in the environment change what is measured. Results stay in OUTPUT_FOLDER: a
-case that is there is not measured again.
+(of tuning per case, 3) in the environment change what is measured. Results are kept in OUTPUT_FOLDER,
+and existing ones are not measured again.
 """
 import json
 import math
@@ -46,7 +46,7 @@ def tune(exe, case, rigor, path):
 
 
 def planned(exe, case, path):
-    """Share of the steps whose kernel the wisdom knows, and the seconds in which a new process plans with it."""
+    """The share of steps whose kernel comes from the wisdom, and the seconds that planning takes in a new process."""
     begin = time.monotonic()
     text = subprocess.run([exe, "plan", *options(*case), "--wisdom", path, "--json"], check=True,
                           stdout=subprocess.PIPE, text=True).stdout

@@ -58,8 +58,8 @@ class Texts:
 class Program:
     """A program's fields: file, mechanism or -, architecture, group, flags, epilogue, types of the
     operands or - where there is none, then the kernel's own macros. A line of fallback.txt is such
-    fields; those with a|b stand for several programs, one with each. A program that is no step's
-    has - for its flags, epilogue and types."""
+    fields; a field with a|b stands for several programs, one for each. A program that does
+    not belong to a step has - for its flags, epilogue and types."""
 
     def __init__(self, fields):
         self.fields = tuple(fields)

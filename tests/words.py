@@ -1,10 +1,10 @@
-"""words.py: phrases that comments, documentation and messages must not have, and words that names must
-not have, each with what to write instead.
+"""words.py: phrases that comments, docstrings, documentation and messages must not have, and words that
+names must not have, each with what to write instead.
 
     words.py [FILE]...    these files, else all that COVERED names
 
-Phrases are searched for in the text that a reader sees: comments, prose of Markdown without its
-code, string literals of code. A phrase may go on in the next line, comment or literal.
+Phrases are searched for in the text that a reader sees: comments, docstrings, prose of Markdown
+without its code, string literals of code. A phrase may go on in the next line, comment or literal.
 """
 import ast
 import io
@@ -15,7 +15,8 @@ import sys
 import tempfile
 import tokenize
 
-# What is checked: a path of git, and what of its files: prose, comments, strings, names.
+# What is checked: a path of git, and what of its files: prose, comments (and docstrings of Python),
+# strings, names.
 COVERED = [
     ("*.md", "prose"),
     ("docs/*.md", "prose"),
@@ -175,6 +176,13 @@ def blank_start(match):
     return " " * len(match.group())
 
 
+def docstrings(text):
+    """[(line, text)] of the docstrings of Python."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [(n.body[0].lineno, n.body[0].value.value) for n in ast.walk(ast.parse(text))
+            if isinstance(n, documented) and ast.get_docstring(n, clean=False) is not None]
+
+
 def python_strings(text):
     """[(line, text)] of Python's strings, docstrings included."""
     return [(n.lineno, n.value) for n in ast.walk(ast.parse(text))
@@ -203,7 +211,8 @@ def read(path, kind):
     if kind == "names":
         return names(path, text, syntax)
     # Strings without a space are names.
-    return [p for p in pieces(text, kind.rstrip("s"), syntax) if " " in p[1]]
+    found = [p for p in pieces(text, kind.rstrip("s"), syntax) if " " in p[1]]
+    return found + docstrings(text) if path.endswith(".py") else found
 
 
 def phrases(text, patterns):
@@ -238,6 +247,7 @@ def check_itself():
         ("a.c", "strings", '/* beside */\nfail("%d: a cache of so "\n     "many tokens");\n', 2),
         ("a.py", "strings", '# beside\nfail("a cache of so "\n     "many tokens")\n', 2),
         ("a.py", "comments", 'fail("# beside")\nn = 1  # of so\n# many tokens\n', 2),
+        ("a.py", "comments", 'n = "beside"\ndef f():\n    """Of so\n    many."""\n', 3),
         ("a.sh", "comments", "echo $# 'beside'  # a cache of so\n#   many tokens\n", 1),
         ("a.md", "prose", "```\nbeside\n```\n`beside` [so\nmany](beside)\n", 4),
     ]

@@ -23,13 +23,15 @@ import newborn
 HERE = os.path.dirname(os.path.abspath(__file__))
 ATTENTION = "linear:elu1"
 SHIPPED_SEED, SEEDS = 1, (1, 2, 3)
-SIZE = 504                          # pixels of the scenes that the students learn from
-COARSE = 336                        # and those that the teacher learns from first: in a third of the time
-LARGE = 2 * SIZE                    # what the models that are shipped see next
+# Sides of the scenes in pixels. The teacher is trained on COARSE ones first, which takes a third of the
+# time; students are trained on SIZE; the shipped models are then trained on LARGE ones, and finally on those of DEMO.
+SIZE = 504
+COARSE = 336
+LARGE = 2 * SIZE
 SIZES = (252, 336, 504, 756, 1008, 1512)
-DEMO, DEMO_SCENES = 2072, 8         # pixels, which they see last, and scenes of the demo
-TRAIN = {SIZE: 2000, COARSE: 3000, LARGE: 300, DEMO: 100}       # scenes
-TEST, SWEEP = 100, 20               # SWEEP: the first of those of TEST, at every size
+DEMO, DEMO_SCENES = 2072, 8
+TRAIN = {SIZE: 2000, COARSE: 3000, LARGE: 300, DEMO: 100}       # number of scenes
+TEST, SWEEP = 100, 20               # number of scenes; SWEEP: the first scenes of TEST, at every size
 
 # Options of `fovea adapt`: the softmax model in two steps, then the stages.
 COMMON = {"crop": "none", "jitter": 0, "batch": 8, "lr-schedule": "cosine", "clip": 1, "dtype": "f16"}
@@ -45,7 +47,7 @@ STAGE = {
 ENLARGE = {**COMMON, **TASK, "size": LARGE, "batch": 4, "steps": 300, "lr": 1e-3, "warmup": 10}
 FINISH = {**COMMON, **TASK, "size": DEMO, "batch": 2, "lr": 1e-3, "warmup": 10}
 SOFTMAX = {**FINISH, "steps": 100}
-LINEAR = {**FINISH, "steps": 200, "attention": "foveated"}  # the form that `fovea linearise` takes by default
+LINEAR = {**FINISH, "steps": 200, "attention": "foveated"}  # the default of `fovea linearise`
 ROWS = ("teacher, softmax", "no adaptation", "stage 1 only", "stage 2 only", "both")
 
 
@@ -54,7 +56,7 @@ class Lab:
         self.build = os.path.abspath(build)
         self.folder = os.path.join(self.build, "digits")
         os.makedirs(self.folder, exist_ok=True)
-        self.threads = os.environ.get("THREADS", "0")  # 0: all there are
+        self.threads = os.environ.get("THREADS", "0")  # 0: all
 
     def exe(self, name):
         return os.path.join(self.build, "src/cli/fovea" if name == "fovea" else "bench/" + name)

@@ -1,8 +1,8 @@
 """newborn.py: the initial weights of the tiny vision transformer for the digit scenes.
 
-A plain ViT as Hugging Face writes it, of less than 1 MB as float16. Its weights are random but for two
-things that a transformer otherwise takes long to find out: positions begin as waves, and the keys of a
-block as its queries, so that every token begins by looking around itself.
+A plain ViT in Hugging Face's format, of less than 1 MB as float16. Its weights are random, with two
+exceptions that shorten training: position embeddings start as sines and cosines, and the key weights of a
+block start equal to its query weights, so that every token first attends to its neighbourhood.
 """
 import array
 import itertools
@@ -24,7 +24,7 @@ PREPROCESSOR = {"image_processor_type": "ViTImageProcessor", "do_resize": True,
 
 
 def normals(state):
-    """Twelve uniform numbers less six: deviation 1, the same on every machine."""
+    """Normally distributed numbers, each the sum of twelve uniform ones minus six: the same on every machine."""
     low = (1 << 64) - 1
     while True:
         total = -6.0

@@ -1,5 +1,6 @@
-"""attention_peers.py: the same attentions in other software for PyTorch's tensors: written out, compiled, in
-Triton, and from flash-linear-attention. All are functions of q, k and v, each (1, tokens, heads, channels)."""
+"""attention_peers.py: other implementations of Fovea's attentions for PyTorch tensors: plain PyTorch,
+torch.compile, Triton, and flash-linear-attention. All are functions of q, k and v, each
+(1, tokens, heads, channels)."""
 import importlib.util
 import sys
 
@@ -75,8 +76,7 @@ def of_fla(name, q):
 
 
 def off(name, function, q, k, v):
-    """The largest difference between a function and the one written out in float32, relative to the largest
-    value."""
+    """The largest difference between a function and plain PyTorch in float32, relative to the largest value."""
     few = [x[:, :1100] for x in (q, k, v)]
     want = WRITTEN_OUT[name](*(x.float() for x in few))
     return ((function(*few).float() - want).abs().max() / want.abs().max()).item()

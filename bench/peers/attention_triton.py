@@ -1,7 +1,8 @@
-"""attention_triton.py: linear attention, MALA, PolaFormer's and NaLa's as Triton kernels, to compare with: one sums
-the states of parts of the rows, one applies them. Rows of heads of a power of two of channels.
+"""attention_triton.py: linear attention, and those of MALA, PolaFormer and NaLa, as Triton kernels for comparison.
+One kernel sums the states of parts of the rows, another applies them. The number of channels of a head must be a power
+of two.
 
-What a row becomes is in _features: one block of features, or two (positive and negative parts).
+_features computes the features of a row: one block, or two (positive and negative parts).
 """
 import torch
 import triton

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""cuda_attention.py: attention on a GPU of NVIDIA's: Fovea beside copies of the same bytes and beside what PyTorch,
-torch.compile, Triton and flash-linear-attention make of the same problem; DINOv2-L beside PyTorch's with its own
-attention, in time and in memory; and how much of a small model's frame is spent in kernels.
+"""cuda_attention.py: compares attention on an NVIDIA GPU. Fovea's attention is compared with copies of the same
+number of bytes, and with PyTorch, torch.compile, Triton and flash-linear-attention. Time and memory of DINOv2-L are
+compared with PyTorch's model and softmax attention. For a small model, the share of a frame that kernels take is
+measured.
 
     cuda_attention.py path/to/fovea [--tokens 16384,65536] [--heads 16] [--dim 64] [--dtype f16]
                       [--attention linear:elu1,mala,...] [--size 1024,1536] [--model dinov2-l] [--small dinov2-s]
                       [--rounds 5] [--device cuda:0] [--json FILE]
 
-In every round each has a turn, and what is shown are medians of the rounds' ratios: a clock that moves moves
-all of them. Times are the device's, by its events: of Fovea from the begin of a frame's first kernel to the end of
-its last, of the others around their calls. Bytes are q, k, v and the result once; copies are measured by Fovea in
-the same turn. Fovea's attention is verified in the first round. What is not installed is named and left out. Exits
-with 77 where there is no such GPU.
+Every round measures all participants, and the tables show medians of the rounds' ratios, because a change of the
+clock rate affects all of them. Times are measured by events of the device: Fovea's from the beginning of a frame's
+first kernel to the end of its last, the others' around their calls. Bytes are those of q, k, v and the result, once
+each; Fovea measures the copies directly after its own attention. Fovea's attention is verified in the first round.
+Software that is not installed is named and left out. The exit status is 77 if there is no such GPU.
 """
 import argparse
 import gc
@@ -28,7 +29,7 @@ BIDIRECTIONAL = ("softmax", "linear:elu1", "mala", "pola", "nala")
 CAUSAL = ("retention", "gla", "gated-delta-rule")
 TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 BYTES = {"f16": 2, "bf16": 2, "f32": 4}
-# times of a turn that are Fovea's; all others are the peers'
+# names of Fovea's times in a round; all others are the peers'
 OURS = ("fovea", "fovea linear", "copy")
 SKIPPED = 77
 
@@ -108,7 +109,7 @@ def device_ms(torch, function, *operands):
 
 
 def model_peers(torch, args, folder, size):
-    """PyTorch's model with its own softmax attention, its picture, and the peak of its memory in bytes."""
+    """PyTorch's model with its own softmax attention, its picture, and its peak memory in bytes."""
     import vit_checkpoint
     import vit_torch
     dtype = getattr(torch, TYPES[args.dtype])
@@ -130,8 +131,8 @@ def model_peers(torch, args, folder, size):
 # ---- rounds ----
 
 def run(torch, args, turn, others, operands):
-    """The times of all participants in every round, a list of dicts. `turn` is told whether the round is the
-    first."""
+    """The times of all participants in every round, a list of dicts. `turn` gets True in the first
+    round."""
     rounds = []
     for i in range(args.rounds):
         times = turn(i == 0)
@@ -224,8 +225,8 @@ def models(torch, args, kept):
 
 
 def frames(args, kept):
-    """A frame as its caller sees it: how long the device works on it, and how long its kernels take when they
-    are timed one by one, in frames of their own."""
+    """Measures frames as their caller sees them, the device's share of that time, and the sum of the times of
+    kernels. Kernels are timed one by one in separate frames."""
     for attention in ("softmax", "linear:elu1") if args.small != "none" else ():
         result = fovea(args, "model", "synthetic:" + args.small, "--size", "224", "--attention", attention,
                        "--dtype", args.dtype, verify=True)

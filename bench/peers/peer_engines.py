@@ -1,7 +1,7 @@
 """peer_engines.py: the engines that are compared, and how each opens a model and runs a picture.
 
-Every engine is held to the precision and to the number of threads asked for, and is otherwise left as it
-comes. What it needs is imported when it is opened; one whose packages are missing is listed as not installed.
+Every engine is set to the requested precision and number of threads; its other settings are its defaults. Its
+packages are imported when it is opened; an engine whose packages are missing is listed as not installed.
 """
 import dataclasses
 import importlib.metadata
@@ -17,7 +17,7 @@ import task_models
 HERE = os.path.dirname(os.path.abspath(__file__))
 ATTENTIONS = ("softmax", "linear")
 OWN = "own"  # the attention in the graph of a task's model
-# Types in which products multiply. "default": the engine's own choice.
+# Operand types of matrix multiplications. "default": the engine's own choice.
 PRECISIONS = {"f32": "float32", "default": "as it comes", "bf16": "bfloat16", "int8": "int8"}
 
 
@@ -32,7 +32,7 @@ class Job:
     threads: int
     task: str = ""      # of task_models.py; "": a vision transformer alone
     official: str = ""  # the folder of its authors' code
-    amx: bool = True    # whether the engine may use it
+    amx: bool = True    # whether the engine may use AMX
 
     def shape(self):
         """The shape of the picture."""
@@ -100,13 +100,13 @@ def with_fovea(job):
 # ---- by ONNX graphs ----
 
 def _int8(scheme, job, attention):
-    """The path of the graph in int8. Another process makes it, so that the engine's memory does not include
-    that."""
+    """The path of the int8 graph. Another process makes it, so that the engine's memory does not include the
+    memory of the quantisation."""
     import vit_int8
     case = job.folder, job.size, attention, job.task
     made = subprocess.run([sys.executable, vit_int8.__file__, scheme, *map(str, case)])
     if made.returncode:
-        sys.exit(made.returncode)  # it has said why
+        sys.exit(made.returncode)  # it has reported the reason
     return vit_int8.path(scheme, *case[:3])
 
 

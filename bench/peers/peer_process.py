@@ -20,7 +20,7 @@ class Failed(Exception):
 
 
 class Process:
-    """The engine's process. Between its turns it is stopped, so that none of its threads spins."""
+    """The engine's process. It is stopped while other engines are measured, so that none of its threads spins."""
 
     def __init__(self, job, pixels, folder):
         stem = os.path.join(folder, "%s-%s-%s" % (job.peer, job.attention, job.precision))
@@ -38,7 +38,7 @@ class Process:
             raise
 
     def turn(self, runs, warm):
-        """Seconds of each run, and the memory so far; with `warm`, an untimed run precedes them."""
+        """Returns the seconds of each run, and the memory so far; with `warm`, an untimed run precedes them."""
         os.kill(self._process.pid, signal.SIGCONT)
         self._commands.send((runs, warm))
         answer = self._answer()
@@ -92,8 +92,8 @@ class _Filter(ctypes.Structure):
 
 
 def refuse_amx(libc):
-    """Linux gives a process AMX only when it asks, by arch_prctl; here it is told that there is none. Engines that
-    believe CPUID alone would die of the first instruction, and show it."""
+    """Makes the kernel refuse AMX to this process: Linux permits AMX only after a request by arch_prctl, which a
+    seccomp filter rejects. An engine that relied on CPUID alone would crash at its first AMX instruction."""
     # BPF opcodes: load a word of the call's data; compare it with k; return a value
     load, equal, answer = 0x20, 0x15, 0x06
     program = (_Instruction * 6)((load, 0, 0, 0), (equal, 0, 3, ARCH_PRCTL),
@@ -108,7 +108,7 @@ def refuse_amx(libc):
 
 def _work(commands, log, job, pixels, rows):
     libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # stopped as it may be
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # ends with its parent, even while it is stopped
     said = open(log, "a")
     for stream in (1, 2):
         os.dup2(said.fileno(), stream)

@@ -199,7 +199,7 @@ def opened(job, picture, scratch, needed):
 
 
 def rounds(running, count, weights):
-    """Measures in turns: every round runs all engines, and the order is rotated from round to round."""
+    """Measures: every round runs all engines, and their order is rotated from round to round."""
     for i in range(count if running else 0):
         shift = i % len(running)
         for case, process in running[shift:] + running[:shift]:

@@ -20,7 +20,7 @@ class Task:
     about: str
     size: int        # height of the picture in pixels, if no size is given
     outputs: tuple   # names of Fovea's outputs; the first is compared
-    make: Callable   # make(folder of official code) -> (model, its rows as a function, config for Fovea or None)
+    make: Callable   # make(folder of official code) -> (model, function for its rows, config for Fovea or None)
     official: str = ""  # the repository that must be checked out
     packages: tuple = ("torch", "transformers", "onnx")
     wide: float = 1  # width of the picture relative to its height
@@ -31,7 +31,7 @@ class Task:
         return 1, 3, size, round(size * self.wide)
 
     def missing(self, official):
-        """What the task needs and is missing."""
+        """The packages or folders that the task needs and that are missing."""
         import importlib.util
         lacks = [p for p in self.packages if importlib.util.find_spec(p) is None]
         if self.official and not os.path.isdir(os.path.join(official or "", self.official)):
@@ -199,8 +199,8 @@ def module(name, folder, official):
 
 
 def _fix_positions():
-    """Tables of positions, which alone are resized with antialiasing, become constants of the graph: ONNX has no
-    such resize, and for pictures of one size they are constant."""
+    """Makes the resized position tables constants of the graph. They alone are resized with antialiasing, which
+    ONNX cannot express, and they are constant for pictures of one size."""
     import torch
     resize = torch.nn.functional.interpolate
 

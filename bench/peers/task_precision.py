@@ -4,10 +4,11 @@ each task: for Fovea and for PyTorch's `model.to(torch.bfloat16)`, each compared
 
     task_precision.py TRAINED PHOTOS FOLDER [NAME ...]     called by bench/peers/task_precision.sh
 
-The models are those of task_models.py. No checkpoint of any of them is in a package, so their backbones take the
-trained ViT-S/14 of the folder TRAINED, with patches and positions resized to each model's; the parts
-after the backbone have random weights that keep the size of what they multiply, so that results differ from place
-to place and picture to picture. PHOTOS are the pictures, squashed to the model's size.
+The models are those of task_models.py. No checkpoint of any of them is in a package, so their backbones use the
+trained ViT-S/14 of the folder TRAINED, with patch embedding and positions resized to each model's sizes. The parts
+after the backbone have random weights that preserve the size of activations, so that results differ between
+positions and between pictures. PHOTOS are the pictures, resized to the model's size without regard to their aspect
+ratio.
 """
 import os
 import re
@@ -26,7 +27,7 @@ CLEAR = 0.05
 
 # ---- models ----
 
-# How models' names of tensors become those of the trained ViT.
+# Maps the models' tensor names to those of the trained ViT.
 RENAMED = [(r"^(model\.)?(backbone\.)*", ""), (r"^layers\.", "encoder.layer."),
            (r"\.attention\.q_proj\.", ".attention.attention.query."),
            (r"\.attention\.k_proj\.", ".attention.attention.key."),
@@ -60,7 +61,7 @@ def resized(w, like):
 
 
 def fill(model, trained):
-    """The backbone's tensors from the trained ViT, and random ones for the rest."""
+    """Copies the backbone's tensors from the trained ViT; the others get random values."""
     import torch
     torch.manual_seed(0)
     own = model.state_dict()
@@ -71,7 +72,7 @@ def fill(model, trained):
         if name.startswith(BACKBONES) and source in trained:
             w = trained[source]
             layer = re.match(r"(encoder\.layer\.\d+)\.(attention\.output\.dense|mlp\.fc2)\.", source)
-            # the model has no layer scale, so it is multiplied into the product
+            # the model has no layer scale, so the scale is multiplied into the weight
             if layer and not scales:
                 scale = trained["%s.layer_scale%d.lambda1" % (layer[1], 1 if "attention" in layer[2] else 2)]
                 w = w * (scale[:, None] if w.dim() == 2 else scale)
@@ -163,7 +164,7 @@ def overlaps(a, b):
 
 
 def boxes(exact, rounded):
-    """Pairs each of the best boxes with the one that overlaps it most, because queries may change places."""
+    """Pairs each of the best boxes with the one that overlaps it most, because the order of queries may change."""
     scores = [1 / (1 + np.exp(-x[0].max(1))) for x in (exact, rounded)]
     best = np.argsort(-scores[0])[:BEST]
     iou = overlaps(exact[1][best], rounded[1])
@@ -191,8 +192,8 @@ def peaks(maps, wide):
 
 
 def stands_out(maps, wide):
-    """Whether nothing that is farther than two places from a map's largest number comes near it. With random weights
-    some maps have two places of nearly the same height, and any rounding may choose the other."""
+    """Whether a map's largest value clearly exceeds all values more than two positions away. With random weights some
+    maps have two peaks of nearly equal height, and any rounding may select the other one."""
     found = []
     for m in maps.T.reshape(maps.shape[1], -1, wide):
         y, x = np.unravel_index(m.argmax(), m.shape)

@@ -1,6 +1,6 @@
 """vit_checkpoint.py: DINOv2 in Hugging Face's form, written with random weights and read back. NumPy only.
 
-One folder serves everyone: Fovea loads it, the ONNX graphs refer to the bytes of its safetensors file,
+All engines share one folder: Fovea loads it, the ONNX graphs refer to the bytes of its safetensors file,
 PyTorch and ncnn get the arrays.
 """
 import dataclasses
@@ -106,8 +106,8 @@ def picture(size, seed):
 
 
 def write(folder, name, seed=0):
-    """A checkpoint of the size `name`. Activations stay near 1 through any depth: products are averaged,
-    and what is added to the residual stream is smaller by 1/sqrt(2 depth)."""
+    """Writes a checkpoint of the size `name`. Activations stay near 1 at any depth: products are averaged, and
+    values that are added to the residual stream are smaller by 1/sqrt(2 depth)."""
     width, depth, heads = SIZES[name]
     random = np.random.default_rng(seed)
     tensors = {}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""vit_int8.py: the ONNX graphs in int8, as the engines' own tools make them, beside the checkpoint.
+"""vit_int8.py: makes the int8 ONNX graphs with the engines' own tools, in the checkpoint's folder.
 
     vit_int8.py dynamic|calibrated FOLDER SIZE ATTENTION [TASK]
 
 `dynamic` is ONNX Runtime's quantize_dynamic: weights and activations per tensor, scales of activations found
 while it runs. `calibrated` is OpenVINO's NNCF, quantisation after training for transformers, calibrated on
-random pictures. Both are as they come. What was made before is kept.
+random pictures. Both tools run with their default settings. Existing graphs are kept.
 """
 import importlib.metadata
 import os
@@ -55,7 +55,7 @@ def make(scheme, folder, size, attention, task=""):
     main = os.path.basename(out)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         {"dynamic": _dynamic, "calibrated": _calibrated}[scheme](graph, os.path.join(scratch, main), pictures)
-        for name in sorted(os.listdir(scratch), key=lambda name: name == main):  # `out` last: all is there
+        for name in sorted(os.listdir(scratch), key=lambda name: name == main):  # `out` last, complete
             os.replace(os.path.join(scratch, name), os.path.join(folder, name))
 
 

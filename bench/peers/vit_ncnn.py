@@ -1,4 +1,4 @@
-"""vit_ncnn.py: a DINOv2 checkpoint as ncnn's pair of files, a list of layers and their weights one after another.
+"""vit_ncnn.py: writes a DINOv2 checkpoint as ncnn's two files: a list of layers, and their weights in that order.
 
 Shapes are ncnn's: w is the fastest axis, so rows of tokens are (w = width, h = tokens). Attention by ncnn's
 SDPA, or linear: phi(q) (phi(k)^T v) / (phi(q) sum phi(k) + eps), phi = ELU + 1.
@@ -12,7 +12,7 @@ import vit_checkpoint
 
 ADD, MULTIPLY, DIVIDE = 0, 2, 3  # BinaryOp
 TRANSPOSE, HEADS_OUTSIDE = 1, 2  # Permute: (h, w, ..), (w, c, h)
-TAG = struct.pack("<I", 0)       # before weights that might be stored in another type: float32
+TAG = struct.pack("<I", 0)       # precedes weights that could have other types: they are float32
 
 
 class Network:

@@ -1,6 +1,6 @@
 """vit_onnx.py: a DINOv2 checkpoint as an ONNX graph for one picture size, with softmax or linear attention.
 
-The file is small: weights are external data, the bytes of FOLDER/model.safetensors as they stand there.
+The file is small: weights are external data, which refer to the bytes of FOLDER/model.safetensors.
 Input `pixels` (1, 3, size, size), normalised; output `last_hidden_state` (tokens, width). `softmax` is
 written as PyTorch's exporter writes it, MatMul, Softmax, MatMul; `fused` uses ONNX Runtime's
 MultiHeadAttention in its place; `linear` is phi(q) (phi(k)^T v) / (phi(q) sum phi(k) + eps), phi = ELU + 1.
@@ -123,7 +123,7 @@ def build(checkpoint, size, attention):
 
 
 def export(checkpoint, size, attention):
-    """Writes the graph beside its weights; its path."""
+    """Writes the graph to the folder of its weights; returns its path."""
     path = os.path.join(checkpoint.folder, "%s-%d.onnx" % (attention, size))
     onnx.save_model(build(checkpoint, size, attention), path)
     return path
