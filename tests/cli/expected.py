@@ -1,4 +1,4 @@
-"""expected.py: tests that are plain functions, each of which says by expect() what must hold."""
+"""expected.py: runs tests that are plain functions, which check their conditions by expect()."""
 
 
 class Failed(Exception):
@@ -11,7 +11,7 @@ def expect(what, condition):
 
 
 def run(tests, call):
-    """Has `call` call each of the tests. The last line says how many passed; returns the exit status."""
+    """Passes each of the tests to `call`. Prints the number that passed in the last line; returns the exit status."""
     failed = 0
     for test in tests:
         try:

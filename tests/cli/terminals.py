@@ -1,9 +1,9 @@
-"""terminals.py: a terminal of a test's own, for what the program says only there."""
+"""terminals.py: opens a pseudo-terminal for tests of output that the program writes only to a terminal."""
 import pty
 
 
 def terminal(test):
-    """Both ends of one. A system without any, such as a minimal chroot, skips the test."""
+    """Both ends of a pseudo-terminal. Skips the test on a system without them, such as a minimal chroot."""
     try:
         return pty.openpty()
     except OSError as e:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_batches.py: pictures that run together: what `run` and `eval` say of each of them, and what they
-write, is what one at a time gives, bit for bit.
+"""test_batches.py: in a batch of pictures, `run` and `eval` print and write the same for each picture as when it
+runs alone, bit for bit.
 
     test_batches.py path/to/fovea [--device ID]
 
-With a device the models run there, and few things are asked. Standard library only.
+With a device, the models run there, and fewer tests are run. Standard library only.
 """
 import json
 import os
@@ -21,7 +21,7 @@ import test_run
 
 MODELS = os.path.join(HERE, "..", "data", "golden", "models")
 VIT, BOXES, MASKS, DINO = (os.path.join(MODELS, m) for m in ("vit-01", "rf-detr-02", "eomt-masked-01", "dinov2-03"))
-SIZES = [(24, 16)] * 3 + [(40, 24)] * 2 + [(24, 16)] * 2  # runs of one size, in which the last batch is shorter
+SIZES = [(24, 16)] * 3 + [(40, 24)] * 2 + [(24, 16)] * 2  # a last batch is smaller
 DEVICE = []
 FEW = "the same on every device"
 
@@ -45,7 +45,7 @@ class Case(test_run.Case):
         return p
 
     def results(self, model, *args, batch, **more):
-        """Its records without their times, and the bytes of the files that it has written."""
+        """Runs `fovea run`. Returns its records without their times, and the bytes of the files that it has written."""
         before = set(os.listdir(self.folder))
         p = self.fovea("run", model, *args, "--json", "--batch", batch, **more)
         records, files = [json.loads(line) for line in p.stdout.splitlines()], {}
@@ -57,7 +57,8 @@ class Case(test_run.Case):
         return records, files
 
     def same(self, model, *args, batches=(3, 256), records, files, **more):
-        """Such batches, beside one at a time: so many records, and so many files, no two of which are the same."""
+        """Checks that batches of these sizes give the same as one picture at a time: the given numbers of records and
+        of files, no two of which are the same."""
         want = self.results(model, *args, batch=1, **more)
         self.assertEqual((len(want[0]), len(want[1])), (records, files))
         self.assertEqual(len(set(want[1].values())), files)
@@ -110,7 +111,7 @@ class Broken(Case):
         self.same(VIT, "in", "-o", "o.safetensors", records=1, files=0, code=7)
 
     def test_what_cannot_be_written(self):
-        """Ends its own input, and no other."""
+        """A file that cannot be written ends its own input, and no other."""
         self.pictures()
         os.mkdir(self.path("p-02.png"))
         found, _ = self.same(VIT, "in", "--pca", "p.png", records=6, files=6, code=7)
@@ -139,7 +140,7 @@ class Videos(Case):
         self.same(VIT, "-", "--raw", "nv12:23x17@25", data=self.bytes(5 * (23 * 17 + 2 * 12 * 9)), records=5, files=0)
 
     def test_next_to_pictures(self):
-        """Frames that wait are of several inputs."""
+        """A batch may have frames of several inputs."""
         self.pictures()
         self.write("v.y4m", self.video(5))
         self.write("w.y4m", self.video(3))
@@ -147,7 +148,7 @@ class Videos(Case):
         self.assertEqual(["frame" in r for r in found], [True] * 8 + [False] * 7)
 
     def test_that_end_early(self):
-        """What came before is kept."""
+        """Results of the frames before the end of the data are kept."""
         self.same(VIT, "-", "-o", "o.safetensors", data=self.video(6)[:-9], records=5, files=1, code=7)
 
 
@@ -155,7 +156,7 @@ class Evaluation(Case):
     def test_records(self):
         self.pictures(SIZES + [(40, 24)] * 4)
         args = "--data", "in", "--against", DINO, "--size", 56, "--attention", "linear:elu1"
-        self.write("in/10.ppm", b"P6 40 24 255\n short")  # leaves the journal, which has each picture's record
+        self.write("in/10.ppm", b"P6 40 24 255\n short")  # a failure keeps the journal, which has each picture's record
         want = None
         for batch in (1, 3, 256):
             self.fovea("eval", DINO, *args, "--strict", "-o", "o.json", "--batch", batch, code=7)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_bench.py: `fovea bench`: its formats, what it finds out, and the exit codes of wrong, unstable
-and slower results.
+"""test_bench.py: `fovea bench`: its output formats, its checks of results, and its exit codes for wrong,
+unstable and slower results.
 
     test_bench.py path/to/fovea path/to/fovea_planted [--long]
 
@@ -106,7 +106,7 @@ class Formats(Folder):
 
 
 class Wrong(Folder):
-    """A kernel that is wrong on purpose, whatever it is found by."""
+    """A kernel with a planted error is reported by every check that can find it."""
 
     planted = {"FOVEA_PLANT": "wrong,chosen"}
 
@@ -119,7 +119,7 @@ class Wrong(Folder):
         self.found(*SMALL)
 
     def test_one_value(self):
-        """That is no number, and the first of all."""
+        """The first value of the output is not a number."""
         self.found("gemm", "--shape", "32x64x48", plant="hole")
         self.found("attention", "--attention", "softmax", "--tokens", "50", "--heads", "2", "--dim", "16",
                    plant="hole")
@@ -133,10 +133,10 @@ class Wrong(Folder):
 
 
 class Unstable(Folder):
-    """What cannot be relied on is not told as if it could."""
+    """Unstable measurements are not presented as reliable ones."""
 
     def heat(self, path, stop):
-        """A processor that the system slows down more and more."""
+        """Simulates a processor whose clock the system lowers step by step."""
         count = 0
         while not stop.is_set():
             count += 1
@@ -183,7 +183,7 @@ class Baseline(Folder):
         run(*SMALL, "--baseline", self.path("other", [result("softmax", 4, 1)]), fails=7)
 
     def compared(self, *args, fails=0):
-        """What is written and said about cases of 0.004, 0.004, 4 and 4 ms beside those of a baseline."""
+        """The files and messages of a comparison of cases of 0.004, 0.004, 4 and 4 ms with a baseline."""
         new = self.path("new", [result("softmax", n, ms) for n, ms in ((1, 4e-3), (2, 4e-3), (3, 4), (4, 4))])
         old = self.path("old", [result("softmax", n, ms) for n, ms in ((1, 3e-3), (2, 5e-3), (3, 4.1))])
         p = subprocess.run([EXE, "bench", "--from", new, "--baseline", old, *args], capture_output=True,
@@ -192,7 +192,7 @@ class Baseline(Folder):
         return p.stdout, p.stderr.splitlines()
 
     def test_of_files(self):
-        """Every format has the baseline and the change; what changed much is said, with digits that count."""
+        """Every format has the baseline and the change. Large changes are reported with significant digits."""
         shown, said = self.compared(fails=6)
         self.assertEqual(len(said), 2, said)
         self.assertIn("0.00400 ms, the baseline has 0.00300 ms: 33.3 % slower", said[0])
@@ -211,7 +211,7 @@ class Baseline(Folder):
         p = subprocess.run([EXE, "bench", "--from", self.path("new"), "--baseline",
                             self.path("other", [result("softmax", 9, 1)])], capture_output=True, text=True)
         self.assertEqual(p.returncode, 7)
-        self.assertIn("0.00400", p.stdout)  # what was measured is not lost for it
+        self.assertIn("0.00400", p.stdout)  # the measurements are kept nevertheless
         run("--from", self.path("new"), "--baseline", self.path("none"), fails=7)
         self.assertIn("--baseline", run("--from", self.path("new"), "--fail-above", "4", fails=1))
 
@@ -253,10 +253,10 @@ class Pace(Folder):
 
 
 class Interrupted(Folder):
-    """What was timed before Ctrl-C is kept."""
+    """Measurements made before Ctrl-C are kept."""
 
     def interrupt(self, *args, code=130):
-        """Results, and what was said on a terminal, of a run that is interrupted once its bar is there."""
+        """The results and terminal output of a run that is interrupted once its progress bar is shown."""
         own, child = terminal(self)
         kept = self.path("kept")
         p = subprocess.Popen([EXE, "bench", "gemm", "--shape", "64x64x64,32x32x32", *args, "-o", "jsonl",
@@ -285,7 +285,7 @@ class Interrupted(Folder):
             self.assertGreater(len(r["samples_ns"]), 0)
 
     def test_series(self):
-        """The second case was not begun. That there is a bar is a part of this."""
+        """The second case was not begun. Also checks that a progress bar is shown."""
         r, = self.interrupt("--sustain", "0.1")
         self.assertEqual(r["params"]["M"], 64)
         self.assertLess(r["pace"]["seconds"], 5)
@@ -294,7 +294,7 @@ class Interrupted(Folder):
 
 class Memory(unittest.TestCase):
     def test_of_each_case(self):
-        """A case needs what its plan promised, also behind one that needed more."""
+        """The memory reported for a case is what its plan announced, also after a case that needed more."""
         cases = [r for r in results("model", MODEL, "--size", "224,96", "--attention", "softmax,linear", "--runs",
                                     "1") if "p50_ms" in r]
         self.assertEqual(len(cases), 4)
@@ -366,7 +366,7 @@ class Devices(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    os.environ.setdefault("FOVEA_CACHE", "")  # the user's compiled kernels are none of ours
+    os.environ.setdefault("FOVEA_CACHE", "")  # the test does not use compiled kernels of the user
     os.environ.setdefault("FOVEA_WISDOM", "")
     EXE, PLANTED = map(os.path.abspath, sys.argv[1:3])
     unittest.defaultTestLoader.testMethodPrefix = "long" if "--long" in sys.argv else "test"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_cache.py: `fovea cache`: what is on disk, and that nothing but that is removed.
+"""test_cache.py: `fovea cache` lists what is on disk, and removes nothing else.
 
     test_cache.py path/to/fovea
 
@@ -141,8 +141,8 @@ def files(c):
 
 
 def refused_folder(c):
-    """The reason is that of the folder which could not be made, not of those that would lie in it."""
-    parent = "/sys/fovea-test" if os.path.ismount("/sys") else ""  # refuses everybody, root too
+    """The message gives the reason why the folder could not be made, not errors about files in it."""
+    parent = "/sys/fovea-test" if os.path.ismount("/sys") else ""  # refused for every user, root included
     if os.geteuid() != 0:
         parent = os.path.join(os.path.dirname(c.wisdom), "locked", "one")
         os.mkdir(os.path.dirname(parent), mode=0o500)

@@ -128,7 +128,7 @@ def check(exe, code, args, folder):
 
 
 def check_devices(exe, folder):
-    """An unknown device is answered with those there are; every backend says what it found."""
+    """The message for an unknown device lists the existing ones; every backend reports what it found."""
     info = json.loads(run(exe, ["info", "--json"], folder).stdout)
     ids = [d["id"] for d in info["devices"]]
     for name in ("cl:99", "cl:no such device", "cuda:99", "tpu"):
@@ -155,7 +155,7 @@ PICKLED = {"hf/pytorch_model.bin": ZIP, "hf/config.json": b"{}", "old.pth": OLD,
 
 
 def check_words(exe, folder):
-    """What is wrong is named with what helps."""
+    """Messages name the error and the remedy."""
     for name, data in PICKLED.items():
         os.makedirs(os.path.dirname(folder + "/" + name), exist_ok=True)
         with open(folder + "/" + name, "wb") as f:
@@ -204,7 +204,7 @@ def check_words(exe, folder):
 
 
 def check_isa(exe, folder):
-    """info tells what is used, not what there is."""
+    """info reports the instruction set that is used, not the ones that the processor supports."""
     for args, more in ((["--isa", "scalar"], {}), ([], {"FOVEA_ISA": "scalar"})):
         p = subprocess.run([exe, "info", "--json"] + args, capture_output=True, text=True, env={**os.environ, **more})
         if json.loads(p.stdout)["devices"][0]["features"] != "scalar":
@@ -213,7 +213,7 @@ def check_isa(exe, folder):
 
 
 def check_plan(exe, folder):
-    """Equal blocks stand there once, all steps with --steps; a measured time is shown."""
+    """Equal blocks are listed once, all steps with --steps; a measured time is shown."""
     short = run(exe, ["plan", MODEL], folder).stdout
     steps = json.loads(run(exe, ["plan", MODEL, "--json"], folder).stdout)["steps_count"]
     every = run(exe, ["plan", MODEL, "--steps"], folder).stdout
@@ -234,7 +234,7 @@ def check_plan(exe, folder):
 
 
 def check_limits(exe, folder):
-    """Every device's own limits stand beside its results, whichever devices a bench has."""
+    """The results of every device have that device's own limits, whichever devices a bench measures."""
     info = json.loads(run(exe, ["info", "--json"], folder).stdout)
     ids = ["cpu"] + [d["id"] for d in info["devices"] if d["id"].startswith("cl:")][:1]
     p = run(exe, ["bench", "attention", "--attention", "linear", "--tokens", "70", "--heads", "2", "--runs",
@@ -249,7 +249,7 @@ def check_limits(exe, folder):
     with open(folder + "/bench.json", "w") as f:
         f.write(p.stdout)
     table = run(exe, ["bench", "--from", "bench.json"], folder).stdout.splitlines()
-    if sum("%" in line for line in table) != len(ids) + 1:  # that of the interval is in the head
+    if sum("%" in line for line in table) != len(ids) + 1:  # the header names the interval
         return f"bench on {ids}: {table}"
     if len(ids) > 1:
         return check(exe, 2, ["bench", "floors", MODEL, "--runs", "2", "--device", ids[1]], folder)
@@ -276,7 +276,7 @@ def check_files(exe, folder):
 
 
 def check_home(exe, folder):
-    """What is found is kept where nothing was kept before."""
+    """Results of tuning are stored even if the folder does not exist yet."""
     for args, more in ((["tune", MODEL, "--size", "32", "--time", "1"], {}),
                        (["plan", MODEL, "--size", "32", "--rigor", "measure"], {}),
                        (["plan", MODEL, "--size", "32"], {"FOVEA_RIGOR": "measure"})):
@@ -294,7 +294,7 @@ def check_home(exe, folder):
 
 
 def check_baseline(exe, folder):
-    """The file of --baseline may be that of -O: it is the earlier results that count."""
+    """The file of --baseline may be that of -O: the comparison uses its earlier results."""
     args = ["bench", "gemm", "--shape", "33x70x45", "--runs", "2", "-o", "jsonl", "-O", "results.jsonl"]
     p = run(exe, args, folder)
     if p.returncode:
@@ -309,7 +309,7 @@ def check_baseline(exe, folder):
 
 
 def check_full(exe, folder):
-    """A part of a file does not stay behind as if it were whole; the reason is told."""
+    """No partial file remains under the name of a complete one; the message gives the reason."""
     def small():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     for option, name in (("--features", "cut.npy"), ("-o", "cut.safetensors"), ("--pca", "cut_pca.png")):
@@ -327,7 +327,7 @@ def check_full(exe, folder):
 
 
 def check_full_disk(exe, folder):
-    """A limit on the size of files stands for a disk that is full: what was there stays."""
+    """Simulates a full disk by a limit on file sizes: existing files are kept."""
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (20000, resource.RLIM_INFINITY))
     for name, option in (("f.npy", "--features"), ("p.png", "--pca")):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_compute.py: `--compute` of every command: what is asked for is what plans, results and tables
-say, and what is verified; golden models stay near float32.
+"""test_compute.py: `--compute` of every command: plans, results and tables name the requested type, and
+`verify` checks it; golden models stay near float32.
 
     test_compute.py path/to/fovea [--brief]
 
---brief: all but the golden models, where sanitizers see nothing that they do not see by test_golden.py.
+--brief: without the golden models, which sanitizers already cover by test_golden.py.
 Standard library only.
 """
 import collections
@@ -24,8 +24,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "..", "data", "golden", "models")
 MODEL, SIZE = "synthetic:vit-ti16", ("--size", "64")
 NEAR = {"bf16": 0.9999, "int8": 0.998}  # cosine with float32 of models with random weights
-# What a model answers in ten numbers says less of its rows: PyTorch's bfloat16 of this one has 0.99981 to 0.99999
-# on thirty pictures, and every second is below 0.99992.
+# The cosine of only ten logits varies more than that of rows: PyTorch's bfloat16 gives this model 0.99981 to 0.99999
+# on thirty pictures, and half of them are below 0.99992.
 OWN_NEAR = {"timm-pe-core-01": {"bf16": 0.9998}}
 
 
@@ -94,7 +94,7 @@ def plan_says(p):
 
 
 def decoders_say(p):
-    """Decoders convolve whole numbers where instructions multiply these; a backbone's trunk stays as it is."""
+    """Decoders use int8 convolutions if the processor has int8 instructions; a convolutional trunk does not."""
     decoders = {"mavit-t-fpn": "head", "depth-anything-s": "level", "vitpose-s": "head deconv", "rf-detr-n": "projector",
                 "sam-b16": "convolution of the neck"}
     for isa in (), ("--isa", "scalar"):
@@ -118,7 +118,7 @@ def windows_say(p):
 
 
 def chosen(p):
-    """What products are where nobody says: what the device has instructions for."""
+    """Without --compute, products use the types that the device has instructions for."""
     def params(*options):
         told = p.json("plan", MODEL, *SIZE, *options)["params"]
         return told["compute"], told["compute_source"]
@@ -140,7 +140,7 @@ def chosen(p):
 
 
 def chosen_by_commands(p, folder):
-    """Every command that runs a model takes the same, and says so."""
+    """Every command that runs a model chooses the same type, and reports it."""
     picture = os.path.join(folder, "chosen.ppm")
     with open(picture, "wb") as f:
         f.write(b"P6 64 64 255\n" + bytes(i * 37 % 251 for i in range(3 * 64 * 64)))
@@ -192,7 +192,7 @@ def verified(p):
 
 
 def near_float32(p):
-    """All golden models, whose random weights leave rounding nothing to average out over."""
+    """All golden models. With their few random weights, rounding errors hardly average out."""
     models = sorted(os.listdir(GOLDEN))
     expect("there are some", len(models) > 3)
     for model in models:
@@ -202,8 +202,8 @@ def near_float32(p):
 
 
 def write_model(folder, width, heads, hidden, patch=4, side=3, change=None):
-    """A DINOv2 of one block, with random weights, by transformers' names. `change` may change a tensor's
-    numbers: change(name, numbers)."""
+    """Writes a DINOv2 of one block with random weights and transformers' tensor names. change(name, numbers) may
+    change a tensor's numbers."""
     rng = random.Random(width)
     block = "encoder.layer.0."
     shapes = {"embeddings.cls_token": (1, 1, width),
@@ -240,7 +240,7 @@ def write_model(folder, width, heads, hidden, patch=4, side=3, change=None):
 
 
 def odd_models(p, folder):
-    """Widths that no rotation divides, one head, one token; with what every processor has, too."""
+    """Widths that no rotation divides, one head, one token; also with the instructions that all processors have."""
     prime, odd = os.path.join(folder, "prime"), os.path.join(folder, "odd")
     write_model(prime, 67, 1, 71)
     write_model(odd, 75, 3, 77)
@@ -260,7 +260,7 @@ def odd_models(p, folder):
 
 
 def outliers(p, folder):
-    """What the weights say of channels is evened out. Of what they do not, a warning."""
+    """Differences between channels that follow from the weights are balanced; others cause a warning."""
     width, hidden, channel = 128, 256, 77
 
     def after_norms(name, numbers):
@@ -335,7 +335,7 @@ def measured(p):
 
 
 def tuned(p):
-    """Facts about one type say nothing of another."""
+    """Tuning results for one type are not used for another."""
     options = ("--size", "32", "--threads", "1", "--compute")
     def of(compute, source):
         return {s["label"]: s[source] for s in p.json("plan", MODEL, *options, compute)["steps"]}

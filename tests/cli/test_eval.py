@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_eval.py: `fovea eval` against numpy on what `fovea run` gives, and how it goes on after a kill.
+"""test_eval.py: compares `fovea eval` with numpy on the outputs of `fovea run`, and checks that a killed run
+can be continued.
 
     test_eval.py path/to/fovea
 """
@@ -29,7 +30,7 @@ from test_segmentation import read_png, resized
 DETECTOR = os.path.join(HERE, "..", "data", "golden", "models", "rf-detr-02")
 VIT = os.path.join(HERE, "..", "data", "golden", "models", "vit-01")
 DIGITS = os.path.join(HERE, "..", "..", "bench", "digits", "softmax")
-CLASSES = 11  # of the digits: the ground and ten
+CLASSES = 11  # classes of the digit scenes: the background and ten digits
 
 
 def ppm(pixels):
@@ -84,7 +85,7 @@ class Case(unittest.TestCase):
             f.write(data)
 
     def noise(self, width=40, height=24):
-        """Smooth, so that features of neighbours are alike but not the same."""
+        """Smooth noise, so that features of neighbouring patches are similar but not equal."""
         coarse = self.rng.integers(0, 256, (height // 8, width // 8, 3))
         return np.kron(coarse, np.ones((8, 8, 1), int)) // 2 + self.rng.integers(0, 128, (height, width, 3))
 
@@ -166,7 +167,7 @@ class Classification(Case):
         self.refused("--data", "data", code=2, words="no head for classes")
 
     def test_true_class_first(self):
-        """Pictures sorted into folders by the model's own answer are all right."""
+        """If pictures are sorted into folders by the model's own top class, the accuracy is 1."""
         self.classes(["x"], each=12)
         logits = self.logits(["x"], each=12)
         os.makedirs(self.path("own"))
@@ -299,7 +300,7 @@ class Depth(Case):
 
 
 def average_precision(found, counted):
-    """AP of one category. found: (score, right), of which counted objects are to be found."""
+    """AP of one category. found: (score, correct) of each detection; counted: the number of objects."""
     right = np.array([r for _, r in sorted(found, key=lambda f: -f[0])], float)
     precision = np.maximum.accumulate((right.cumsum() / np.arange(1, len(right) + 1))[::-1])[::-1]
     at = np.searchsorted(right.cumsum() / counted, np.linspace(0, 1, 101))
@@ -307,7 +308,7 @@ def average_precision(found, counted):
 
 
 class Detection(Case):
-    """Against what `fovea run --boxes` gives, whose pictures and classes have other numbers in the truth."""
+    """Compares with the boxes of `fovea run --boxes`. The annotations number pictures and classes differently."""
     LABELS = ["LABEL_%d" % k for k in range(4)]
 
     def pictures(self, n=6):
@@ -320,7 +321,7 @@ class Detection(Case):
             return json.load(f)
 
     def coco(self, boxes, names, ids=None):
-        """Objects that are boxes. Later pictures have smaller numbers; names: of the classes."""
+        """COCO annotations of boxes, in which later pictures have smaller ids; names: of the classes."""
         files = sorted({b["file_name"] for b in boxes})
         ids = ids or [7 * k + 3 for k in range(len(names))]
         return {"images": [{"id": 100 - 7 * i, "file_name": "elsewhere/" + os.path.basename(f)}
@@ -346,7 +347,7 @@ class Detection(Case):
         self.assertEqual([got[k] for k in ("ap_medium", "ap_large", "ar_medium", "ar_large")], [-1] * 4)
 
     def test_half_of_it_elsewhere(self):
-        """Of every second picture nothing is where it was found."""
+        """In every second picture the true boxes do not overlap the detected ones."""
         self.pictures()
         boxes = self.boxes()
         coco = self.coco(boxes, self.LABELS)
@@ -363,7 +364,7 @@ class Detection(Case):
         self.assertAlmostEqual(got["ar100"], np.mean(recall), delta=1e-9)
 
     def test_anchors(self):
-        """Another detector; its classes have no names, and take the categories in the order of their ids."""
+        """Another detector; its classes have no names and are assigned to the categories in the order of their ids."""
         self.pictures(2)
         model = ("synthetic:mavit-t-retinanet", "--size", "64")
         boxes = [b for b in self.boxes(*model) if min(b["bbox"][2:]) > 1]
@@ -374,7 +375,7 @@ class Detection(Case):
         self.assertEqual((one["params"]["width"], one["params"]["height"]), (64, 64))
 
     def test_categories(self):
-        """By names, up to case; those that the model has not count as not found."""
+        """Categories are matched by name, ignoring case; objects of categories that the model lacks count as missed."""
         self.pictures()
         boxes = self.boxes()
         kinds = len({b["category_id"] for b in boxes})
@@ -387,7 +388,7 @@ class Detection(Case):
         self.assertAlmostEqual(json.loads(p.stdout)["metrics"]["ap"], kinds / (kinds + 1), delta=1e-12)
 
     def test_categories_by_number(self):
-        """A model whose classes have no names; with more of them than categories, an id is a class."""
+        """A model whose classes have no names; if it has more classes than categories, ids are class numbers."""
         model = self.path("unnamed")
         shutil.copytree(DETECTOR, model)
         with open(os.path.join(model, "config.json")) as f:
@@ -425,7 +426,7 @@ class Detection(Case):
         self.refused(*args, model=DETECTOR, code=7, words="holds none of the pictures that truth.json names")
 
     def test_goes_on(self):
-        """After a broken picture, which ends it with --strict; only with the same objects."""
+        """Goes on after a broken picture, which ends a run with --strict; refuses to with other annotations."""
         self.pictures()
         coco = self.coco(self.boxes(), self.LABELS)
         args = [*self.truth(coco), "-o", "o.json"]
@@ -496,7 +497,7 @@ class Detection(Case):
 
 
 class Batches(Case):
-    """Pictures that run together: results and records as of one at a time."""
+    """Batches give the same results and records as single pictures."""
     SIZES = [(40, 24)] * 4 + [(64, 48)] * 2 + [(40, 24)] + [(64, 48)] * 5  # the tenth is broken
 
     def setUp(self):
@@ -508,7 +509,7 @@ class Batches(Case):
         self.args = ["--data", "data", "--against", DIGITS, "--size", 112, "--attention", "linear:elu1"]
 
     def records(self):
-        """Of the journal, without the time, which is there."""
+        """The journal's records without their times, each of which must exist."""
         with open(self.path("o.json.journal")) as f:
             lines = [json.loads(line) for line in f][1:]
         for line in lines:
@@ -516,7 +517,7 @@ class Batches(Case):
         return lines
 
     def stopped(self, *more):
-        """The records before the broken picture."""
+        """The records up to the broken picture."""
         self.refused(*self.args, "-o", "o.json", "--strict", *more, code=7, words="09.ppm")
         lines = self.records()
         os.remove(self.path("o.json.journal"))
@@ -537,7 +538,7 @@ class Batches(Case):
         self.assertEqual(self.stopped("--batch", 256), want)
 
     def test_goes_on(self):
-        """With other batches than it began with."""
+        """A run may go on with another batch size."""
         self.refused(*self.args, "-o", "o.json", "--strict", "--batch", 4, code=7, words="09.ppm")
         os.rename(self.path("09.ppm"), self.path("data/09.ppm"))
         self.fovea("eval", DIGITS, *self.args, "-o", "o.json", "--resume", "--batch", 2)
@@ -547,7 +548,7 @@ class Batches(Case):
         self.assertEqual((got["pictures"], got["skipped"], got["metrics"]), (12, 0, want["metrics"]))
 
     def test_boxes(self):
-        """Of a model with several outputs."""
+        """Batches of a model with several outputs."""
         self.fovea("run", DETECTOR, *("data/%02d.ppm" % i for i in range(9)), "--boxes", "boxes.json")
         with open(self.path("boxes.json")) as f:
             boxes = json.load(f)
@@ -619,7 +620,7 @@ class Tables(Case):
 
 
 class Going(Case):
-    """What is broken, what is interrupted, what goes on."""
+    """Broken input, interrupted runs, and runs that are continued."""
 
     def data(self, n):
         for i in range(n):
@@ -683,7 +684,7 @@ class Going(Case):
         self.assertLess(len(self.journal()), 1 + 18)
         before = self.journal()
         with open(self.path("o.json.journal"), "ab") as f:
-            f.write(b'{"ms":12.5,"cosi')  # the machine stopped here
+            f.write(b'{"ms":12.5,"cosi')  # as if the machine had crashed here
         self.refused(*args, code=1, words="--resume continues")
         self.refused(*args[:-2], "-o", "o.json", "--resume", "--compute", "int8", code=7, words="another cases")
         self.assertEqual(self.journal()[:len(before)], before)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_eval_coco.py: all twelve numbers of `fovea eval --annotations` against pycocotools' own.
+"""test_eval_coco.py: compares all twelve numbers of `fovea eval --annotations` with those of pycocotools.
 
     test_eval_coco.py path/to/fovea
 
-Boxes that `fovea run --boxes` gives for random pictures, and a truth made of them: moved a little or a lot,
-left out, doubled, of another class, of all sizes, some of them crowds.
+The true boxes are made from those of `fovea run --boxes` for random pictures: shifted a little or far, omitted,
+duplicated, with another class, of all sizes, some of them crowds.
 """
 import contextlib
 import io
@@ -59,7 +59,7 @@ class Coco(unittest.TestCase):
                 objects.append({"id": len(objects) + 1, "image_id": int(1000 - b["image_id"]),
                                 "category_id": int(ids[kind]), "bbox": [float(v) for v in (x, y, w, h)],
                                 "area": float(w * h * rng.uniform(0.5, 1)), "iscrowd": int(rng.random() < 0.1)})
-        for key in "image_id", "category_id":  # of what is not listed, which counts for nothing
+        for key in "image_id", "category_id":  # annotations of unlisted pictures or categories, which are ignored
             objects.append(dict(objects[0], id=len(objects) + 1, **{key: 7777}))
         names = sorted({(b["image_id"], b["file_name"]) for b in boxes})
         return {"images": [{"id": 1000 - i, "file_name": os.path.basename(name)} for i, name in names],

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_eval_data.py: `fovea eval` on data as users have them: ids of any type, annotations of what is
-not listed, folders in folders, class folders that are numbers, masks in which 0 is not a class.
+"""test_eval_data.py: `fovea eval` on data as users have it: ids of any type, annotations of unlisted
+pictures, nested folders, class folders with numbers as names, masks in which 0 is not a class.
 
     test_eval_data.py path/to/fovea
 """
@@ -24,7 +24,7 @@ from test_segmentation import read_png
 
 class Case(test_eval.Case):
     def evaluate(self, model, *args):
-        """Result and messages."""
+        """Runs `fovea eval`; returns its result and messages."""
         p = self.fovea("eval", model, *args, "--json")
         return json.loads(p.stdout), p.stderr
 
@@ -126,7 +126,7 @@ class Detection(Case):
         self.assertIn("not_there.ppm is the first", self.said)
 
     def moved(self, *names):
-        """Pictures in folders of `tree`, and the truth that calls them so."""
+        """Copies pictures to these names in `tree`; returns annotations with the new names."""
         shutil.rmtree(self.path("tree"), ignore_errors=True)
         for i, name in enumerate(names):
             os.makedirs(os.path.dirname(self.path("tree", name)), exist_ok=True)
@@ -151,7 +151,7 @@ class Detection(Case):
         deep = self.moved(*["a/b/" + n for n in names])
         self.assertAlmostEqual(self.score(deep, "tree"), 1, delta=1e-12)
         self.assertAlmostEqual(self.score(self.called(*names), "tree"), 1, delta=1e-12)
-        # Of one camera alone: its own pictures, and not the others' objects.
+        # A single camera: its own pictures, without the objects of the others.
         self.score(self.called(*names), "tree/a/b/cam1")
         self.assertIn("2 of its 3 pictures are not in", self.said)
         urls = self.changed(lambda t: [one.update(coco_url="http://somewhere/" + one.pop("file_name"))
@@ -191,7 +191,7 @@ class Detection(Case):
         self.assertIn("classes matched by name: 4 of 4 categories", said)
 
     def test_classes_without_names(self):
-        """LABEL_0, ... are what transformers writes where there are none."""
+        """transformers writes LABEL_0, ... for classes without names."""
         truth = self.changed(lambda t: [c.update(name="thing %d" % c["id"]) for c in t["categories"]])
         self.write("truth.json", json.dumps(truth).encode())
         one, said = self.evaluate(DETECTOR, "--data", "data", "--annotations", "truth.json")
@@ -214,7 +214,8 @@ class Classification(Case):
             self.first.append(json.loads(line)["top"][0]["class"])
 
     def folders(self, name_of, classes=range(10), inner=""):
-        """A folder for each class, with the pictures that get it; the others have one that does not."""
+        """A folder for each class with the pictures that the model assigns to it; other folders get a picture that
+        the model assigns to another class."""
         shutil.rmtree(self.path("data"), ignore_errors=True)
         right = n = 0
         for k in classes:
@@ -235,7 +236,7 @@ class Classification(Case):
         return {str(i): "thing %d" % i for i in range(10)}
 
     def test_folders_that_are_numbers(self):
-        """As text 10 comes before 9, which is told; as numbers after it."""
+        """In text order 10 precedes 9, which is reported; in numerical order it follows."""
         for form in ("%d", "class_%d", "%d_thing", "v2_%d"):
             want = self.folders(lambda k: form % (k + 1))
             self.assertAlmostEqual(self.top1("--class-order", "number"), want, delta=1e-12)
@@ -274,7 +275,7 @@ class Classification(Case):
             self.assertIn("\nclasses matched by name: ", f.read())
 
     def test_names_of_several_classes(self):
-        """As "crane" is two of ImageNet's."""
+        """A name may belong to two classes, as "crane" does in ImageNet."""
         model = self.edited(VIT, id2label=dict(self.names(), **{"7": "thing 3"}), label2id={})
         self.folders("thing_%d".__mod__, [3, 4])
         self.top1(model=model)
@@ -312,7 +313,7 @@ class Classification(Case):
         self.assertIn("data/empty: holds no picture, and is not a class", self.said)
 
     def test_pictures_next_to_folders(self):
-        """No classes then, which is told; --against takes all."""
+        """Pictures next to folders: there are no classes, which is reported; --against uses all pictures."""
         self.folders(str)
         self.write("data/sheet.ppm", ppm(self.noise()))
         p = self.fovea("eval", VIT, "--data", "data", code=7)
@@ -339,7 +340,7 @@ class Classification(Case):
 
 class Segmentation(Case):
     def setUp(self):
-        """Masks that are the model's own answer, and the same with 0 for no class."""
+        """Makes masks from the model's own prediction, and a copy in which 0 means no class."""
         super().setUp()
         for i in range(2):
             self.write("data/%d.ppm" % i, ppm(self.noise(336, 336)))
@@ -396,7 +397,7 @@ class Segmentation(Case):
 
 class Messages(Case):
     def test_each_is_said_once(self):
-        """Not for every size of pictures, of which no side is a multiple of the patch."""
+        """The message appears once, not for every picture size that is not a multiple of the patch."""
         model = self.edited(DIGITS)
         with open(os.path.join(model, "preprocessor_config.json"), "w") as f:
             json.dump({"do_resize": False, "do_normalize": False}, f)
@@ -413,7 +414,7 @@ class Depth(Case):
             for form in ("flat/%%s/%d.%%s" % i, "deep/%%s/room%d/0.%%s" % i):
                 self.write(form % ("images", "ppm"), picture)
                 self.write(form % ("depth", "png"), depth)
-        os.rename(self.path("deep/images/room1/0.ppm"), self.path("deep/images/room1/0"))  # its content counts
+        os.rename(self.path("deep/images/room1/0.ppm"), self.path("deep/images/room1/0"))  # the content is compared
         args = ["--size", 56, "--align", "affine"]
         want, _ = self.evaluate("synthetic:depth-anything-s", "--data", "flat", *args)
         got, _ = self.evaluate("synthetic:depth-anything-s", "--data", "deep/", *args)

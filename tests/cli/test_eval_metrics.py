@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_eval_metrics.py: `fovea eval` against torchmetrics on what `fovea run` gives for the same pictures.
+"""test_eval_metrics.py: compares `fovea eval` with torchmetrics on the outputs of `fovea run` for the same pictures.
 
     test_eval_metrics.py path/to/fovea
 """

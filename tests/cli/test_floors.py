@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_floors.py: `fovea bench floors`: every step is counted, with the bytes and the shape it has.
+"""test_floors.py: `fovea bench floors` counts every step, with its bytes and its shape.
 
     test_floors.py path/to/fovea
 """
@@ -25,7 +25,7 @@ def floors(*args):
 
 class Floors(unittest.TestCase):
     def whole(self, *args):
-        """A result whose sums are right; its kinds of steps by problem."""
+        """Checks the sums of a result; returns its kinds of steps by problem."""
         r = floors(*args)
         f = r["floors"]
         plan = json.loads(run("plan", *args, "--json"))

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""test_half.py: models with weights of 16 bits against the same with float32.
+"""test_half.py: compares models that have 16-bit weights with the same models in float32.
 
     test_half.py path/to/fovea [--sample | --long] [--match TEXT] [--verbose]
 
-Every golden model at every ISA level of this machine. With float16 every output, the intermediate
-ones too, is within 5e-3 of the largest value of the float32 run, with bfloat16 the main output of the
-plain ViTs. bfloat16 has 3 bits less, so that its rounding alone is 8 times that of float16: the other
-outputs are only held to 2e-2. Dense models (DENSE) may pass that where their weights' rounding alone does:
-then the float32 run of a checkpoint rounded here shows what it costs, and twice that is allowed, because
-what is folded into weights is rounded behind the folding. A checkpoint that is in 16 bits already loses nothing, where arithmetic is
-float32: the bits of the outputs are those of the float32 run. On every OpenCL device a model, with --long all but in
-float16 only, run with rows of activations in the same 16 bits, held to the same bounds against
-float32 on the CPU. With --sample only the models of tests/data. Models of a family that this program does
-not know are skipped. Standard library only.
+Runs every golden model at every ISA level of this machine. With float16, every output, intermediate ones
+included, must be within 5e-3 of the largest value of the float32 run; with bfloat16, so must the main output
+of plain ViTs. bfloat16 has 3 bits less, and its rounding errors are 8 times those of float16, so its other
+outputs must be within 2e-2. The models of DENSE may exceed these bounds if rounding of the weights alone
+does: then a float32 run of a rounded checkpoint measures that error, and twice as much is allowed, because
+values that are folded into weights are rounded after folding. A checkpoint in 16 bits, run with float32
+arithmetic, must give the same bits as the same numbers in float32. On every OpenCL device one model (with --long
+all, but in float16 only) runs with activations of the same 16-bit type, and must be within the same bounds of
+float32 on the CPU. With --sample only the models of tests/data run. Models of unknown families are skipped.
+Standard library only.
 """
 import array
 import glob
@@ -33,12 +33,12 @@ MAIN = ("logits", "last_hidden_state")
 PLAIN = ("vit-", "dinov2-", "clip-vision-", "siglip-")
 DENSE = ("depth-anything-", "eomt-", "mavit-fpn-", "mavit-retinanet-", "mavit-uper-", "rf-detr-", "vitpose-")
 ON_DEVICES = ("siglip-01",)
-FASTER = ("neon-fp16", "neon-dot")  # levels that multiply 16 bits otherwise than floats
+FASTER = ("neon-fp16", "neon-dot")  # levels with 16-bit multiplication, whose results differ from those of floats
 LOSSLESS = ("vit-01", "dinov2-01", "clip-vision-01", "siglip-01", "depth-anything-01", "rf-detr-01")
 
 
 def halved(raw, kind):
-    """Bytes of float32 numbers as float16, or as bfloat16 (which here is cut, not rounded)."""
+    """Converts the bytes of float32 numbers to float16, or to bfloat16 by truncation."""
     if kind == "f16":
         values = array.array("f", raw)
         return struct.pack("<%de" % len(values), *values)
@@ -48,7 +48,7 @@ def halved(raw, kind):
 
 
 def rounded(raw):
-    """Bytes of float32 numbers, each the nearest bfloat16, of two that are as near the even one."""
+    """Rounds the bytes of float32 numbers to the nearest bfloat16 in float32, ties to even."""
     numbers = array.array("I", raw)
     for i, x in enumerate(numbers):
         numbers[i] = (x + 0x7FFF + (x >> 16 & 1)) & 0xFFFF0000
@@ -56,8 +56,8 @@ def rounded(raw):
 
 
 def convert(model, kind, folder):
-    """A copy of a model with all of its float32 tensors in 16 bits; or "rounded", those of weights, in
-    float32 still."""
+    """Copies a model with all of its float32 tensors in 16 bits. With "rounded" weights are rounded to
+    bfloat16, but stored in float32."""
     to = os.path.join(folder, os.path.basename(model) + "-" + kind)
     os.mkdir(to)
     for path in glob.glob(model + "/*.json"):
@@ -104,7 +104,7 @@ def devices(exe):
 
 
 def compare(name, kind, got, exact, cost=None):
-    """What is wrong, and the worst error as text. cost: what rounding alone gives, where that counts."""
+    """Returns what is wrong, and the largest error as text. cost: the error by rounding alone, if it is allowed for."""
     worst = (0, "")
     main = next((n for n in MAIN if n in exact), None) if name.startswith(PLAIN) else None
     for output, (values, *_) in exact.items():
@@ -119,7 +119,7 @@ def compare(name, kind, got, exact, cost=None):
 
 
 def rounding_cost(exe, path, level):
-    """Outputs of the model in float32, with weights that are numbers of bfloat16."""
+    """The error of the float32 model if its weights are rounded to bfloat16."""
     with tempfile.TemporaryDirectory() as folder:
         run = command(exe, convert(path, "rounded", folder), path) + ["--isa", level]
         code, message, got = test_golden.run(run, [], folder)

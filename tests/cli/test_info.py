@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_info.py: what `fovea info` says where OpenCL is missing, or a part of it: one line each.
+"""test_info.py: `fovea info` reports in one line each which part of OpenCL is missing.
 
     test_info.py path/to/fovea
 
@@ -20,7 +20,7 @@ def info(exe, settings, *options):
 
 
 def states(exe, settings):
-    """Lines about OpenCL, and the ids of its devices."""
+    """Runs `fovea info`; returns its lines about OpenCL, and the ids of OpenCL devices."""
     code, text = info(exe, settings)
     if code:
         return ["exit %d" % code], []

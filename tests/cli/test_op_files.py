@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_op_files.py: `fovea op` on files made here: what is wrong with a file, 16-bit tensors, gates
-from x, and a sequence cut in two with its state.
+"""test_op_files.py: `fovea op` on files made here: invalid files, 16-bit tensors, gates computed from x, and
+a sequence that is split in two and passes on its state.
 
     test_op_files.py path/to/fovea
 """
@@ -103,7 +103,7 @@ CASES = [
     (7, {"map_q.weight": draw((H, D, D + 1), 7)}, HEDGEHOG, []),
     (7, {}, but(NALA, **{"lambda": "-1"}), []),
     (1, {}, SCAN, ["--form", "spiral"]), (1, {}, SCAN, ["--dtype", "f8"]),
-    # what the library does not do
+    # operations that the library does not support
     (2, {}, but(LINEAR, mechanism="hydra"), []), (2, {}, but(LINEAR, feature_map="cubic"), []),
     (2, {}, but(NALA, k_power="2"), []), (2, {}, but(NALA, **{"lambda": "2", "k_power": "3"}), []),
     (2, {}, but(NALA, tau="1"), []), (2, {}, but(LINEAR, layout="BNHD"), []),
@@ -111,7 +111,7 @@ CASES = [
     (2, {}, but(NALA, causal="1"), []), (2, {}, but(RETENTION, causal="0"), []),
     (2, {"mask": BETA}, LINEAR, []), (2, {"beta": BETA}, LINEAR, []),
     (2, {"z_in": draw((B, 1, H, D), 5)}, but(SCAN, normalize="0"), []),
-    # what contradicts itself
+    # contradictory files
     (7, {"v": None}, LINEAR, []), (7, {}, but(LINEAR, mechanism=None), []),
     (7, {"q": Tensor((B, H, 0, D), [])}, LINEAR, []),
     (7, {"k": Tensor((B, H, 0, D), []), "v": Tensor((B, H, 0, DV), [])}, LINEAR, []),
@@ -149,7 +149,7 @@ class Program:
         self.exe, self.folder = exe, folder
 
     def run(self, tensors, meta, args):
-        """Exit status, message, tensors."""
+        """Runs `fovea op`; returns its exit status, message and tensors."""
         case, out = self.folder + "/case.safetensors", self.folder + "/out.safetensors"
         write(case, tensors, meta)
         if os.path.exists(out):
@@ -181,7 +181,7 @@ def exit_codes(p):
 
 
 def large_heads(p):
-    """Sizes whose products do not fit 32 bits are refused before anything has them. The file has holes."""
+    """Sizes whose products do not fit 32 bits are refused before anything is allocated. The file is sparse."""
     heads = 1 << 16
     size, path = 2 * heads * heads, p.folder + "/large.safetensors"
     head = {"__metadata__": LINEAR}
@@ -198,7 +198,7 @@ def large_heads(p):
 
 
 def own_case(p):
-    """A case is not overwritten by its result."""
+    """`fovea op` refuses to overwrite the case with its result."""
     path = p.folder + "/own.safetensors"
     write(path, CORE, LINEAR)
     got = subprocess.run([p.exe, "op", path, "-o", p.folder + "/./own.safetensors"], capture_output=True)
@@ -207,7 +207,7 @@ def own_case(p):
 
 
 def storage(p):
-    """Numbers that 16 bits hold give the same as 32 bits, however they get there."""
+    """Numbers that 16 bits represent exactly give the same results in every type of storage."""
     for meta, extra in ((LINEAR, {}), (DELTA, {"beta": BETA})):
         want = p.result({**CORE, **extra}, meta)["out"]
         for dtype in ("F16", "BF16"):
@@ -222,7 +222,7 @@ def storage(p):
 
 
 def products(p):
-    """Of bfloat16: near float32, also from rows of that type; a scan has none but float32's."""
+    """Products in bfloat16 are close to float32, also with bfloat16 rows; scans always use float32."""
     for meta, extra, most in ((LINEAR, {}, 0.03), (but(LINEAR, mechanism="softmax", feature_map=None), {}, 0.03),
                               (DELTA, {"beta": BETA}, 0)):
         case = {**CORE, **extra}
@@ -234,7 +234,7 @@ def products(p):
 
 
 def gates_of_x(p):
-    """Gates that the program makes of x are those made here."""
+    """Gates that the program computes from x are those computed here."""
     meta = but(LINEAR, mechanism="sla-linear", normalize="0")
     wide = 5
     x, ready, raw = draw((B, N, wide), 6), {}, {}
@@ -256,7 +256,7 @@ def gates_of_x(p):
 
 
 def cut(p):
-    """Two halves with the state between them are the whole."""
+    """Two halves, with the state passed from one to the other, give the results of the whole sequence."""
     for meta, extra in ((SCAN, {}), (DELTA, {"beta": BETA}), (RETENTION, {})):
         tensors = {**CORE, **extra}
         whole = p.result(tensors, meta)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_parts.py: a model whose image processor splits pictures into overlapping parts: all of them are run, and the
-classes are those of the picture.
+"""test_parts.py: a model whose image processor splits pictures into overlapping parts. All parts are run, and the
+result has the classes of the whole picture.
 
     test_parts.py path/to/fovea
 
@@ -46,7 +46,7 @@ class Parts(unittest.TestCase):
         said = self.run_model("--labels", self.path("l.png"), "-o", self.path("o.safetensors"))
         self.assertEqual((said["width"], said["height"]), (48, 48))
         self.assertAlmostEqual(sum(s["share"] for s in said["segmentation"]), 1, places=6)
-        with open(self.path("l.png"), "rb") as f:  # of the picture, not of what is run
+        with open(self.path("l.png"), "rb") as f:  # of the picture, not of the parts
             self.assertEqual(f.read(24)[16:], (100).to_bytes(4, "big") + (60).to_bytes(4, "big"))
         with open(self.path("o.safetensors"), "rb") as f:  # two parts
             self.assertIn(b'"shape":[2,5,24,24]', f.read(2000).replace(b" ", b""))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_pca_basis.py: `fovea run --pca-basis` against numpy on what `fovea run` gives.
+"""test_pca_basis.py: compares `fovea run --pca-basis` with numpy on the features of `fovea run`.
 
     test_pca_basis.py path/to/fovea
 """

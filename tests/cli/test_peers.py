@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_peers.py: bench/peers/peers.py without any peer: its arguments, the checkpoint that all share, its report.
+"""test_peers.py: bench/peers/peers.py without any peer: its arguments, the shared checkpoint, its report.
 
     test_peers.py path/to/fovea path/to/libfovea.so path/to/bench/peers
 """
@@ -33,7 +33,7 @@ class Peers(unittest.TestCase):
                           peers("--model", "tiny", "--size", "15", "--folder", folder, fails=1))
 
     def test_alone(self):
-        """Fovea by itself: measured once, shown in every form."""
+        """Fovea alone: measured once, reported in every format."""
         with tempfile.TemporaryDirectory() as folder:
             measured = os.path.join(folder, "r.json")
             peers("--model", "tiny", "--size", "28", "--peers", "fovea", "--rounds", "1", "--folder", folder,
@@ -61,7 +61,7 @@ class Peers(unittest.TestCase):
             self.assertIn("| Fovea | bfloat16 |", shown)
 
     def test_compared(self):
-        """Results beside those of others: each precision beside its like, and what counts as wrong."""
+        """Results are compared with those of other engines in similar precision; wrong results are found."""
         def case(peer, precision, seconds, **rest):
             memory = {"process": 2 ** 20, "run": 2 ** 20} if precision == "f32" else {"process": 2 ** 20}
             return dict(peer=peer, size=28, attention="softmax", precision=precision, seconds=[[seconds]],
@@ -105,7 +105,7 @@ class Peers(unittest.TestCase):
             self.assertNotIn("softmax against their softmax, int8", text)
 
     def test_failure(self):
-        """An engine that does not open is named with its last words, also where it is the only one."""
+        """An engine that does not open is reported with the end of its output, even if it is the only one."""
         with tempfile.TemporaryDirectory() as folder:
             said = peers("--model", "tiny", "--size", "28", "--peers", "fovea", "--rounds", "1", "--folder", folder,
                          "--precision", "f32", fails=1, library=os.path.join(folder, "none.so"))
@@ -113,7 +113,7 @@ class Peers(unittest.TestCase):
         self.assertNotIn("Traceback", said)
 
     def test_checkpoint(self):
-        """What is written is read by Fovea and by bench/peers/vit_checkpoint.py; positions keep constants."""
+        """Fovea and bench/peers/vit_checkpoint.py read the written checkpoint; resizing keeps constant positions."""
         import vit_checkpoint
         import vit_ncnn
         with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ class Peers(unittest.TestCase):
             np.testing.assert_allclose(checkpoint.positions(518), table[0, 1:], atol=1e-7)
             for weights in (vit_checkpoint._bicubic(37, 74), vit_checkpoint._bicubic(37, 16)):
                 np.testing.assert_allclose(weights.sum(1), 1, atol=1e-12)
-            # Every result that ncnn's layers read was written before, and is read once.
+            # Every input of an ncnn layer is the result of an earlier layer, and is read once.
             stem, out = vit_ncnn.export(checkpoint, 28, "linear", folder)
             with open(stem + ".param") as f:
                 lines = [line.split() for line in f.read().splitlines()[2:]]

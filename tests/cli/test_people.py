@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_people.py: people in boxes: --box, --people and what belongs to whom; boxes and points that are not drawn.
+"""test_people.py: people in boxes: --box, --people, the assignment of results to people; boxes and points that are
+not drawn.
 
     test_people.py path/to/fovea
 
@@ -47,7 +48,7 @@ class People(unittest.TestCase):
         return self.path(name)
 
     def boxes(self, records, *options, **more):
-        """The boxes of each picture's people, of a file."""
+        """The boxes of each picture's people in a file."""
         return [[p["box"] for p in people]
                 for people in self.people("--people", self.file(records), *options, **more)]
 

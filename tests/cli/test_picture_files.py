@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""test_picture_files.py: `fovea run` on WebP, TIFF and BMP: what Pillow writes of a picture is run as
-the same pixels are, upright; broken files are refused. What pixels of every kind of file are is the
-question of test_picture_pixels.c.
+"""test_picture_files.py: `fovea run` on WebP, TIFF and BMP files that Pillow writes gives the results of the
+same pixels, upright; broken files are refused. test_picture_pixels.c checks the pixels of every kind of file.
 
     test_picture_files.py path/to/fovea [FORMAT...]
 
-FORMAT: what the program was built with besides BMP: webp, tiff.
+FORMAT: a format that the program was built with, apart from BMP: webp, tiff.
 """
 import io
 import json

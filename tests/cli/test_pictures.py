@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_pictures.py: attention maps against references in numpy.
+"""test_pictures.py: compares attention maps with references in numpy.
 
     test_pictures.py path/to/fovea
 """
@@ -60,7 +60,7 @@ def png(path):
     return width, height, len(set(rows))
 
 
-# ---- what a row is: one query q (d) and all keys k (N, d) of one head, as attention.h has it ----
+# ---- rows of attention: one query q (d) and all keys k (N, d) of one head, by the equations of attention.h ----
 
 def softmax(q, k):
     s = k @ q / math.sqrt(len(q))
@@ -187,7 +187,7 @@ class AttentionMap(unittest.TestCase):
         rows = {r["attention"]: r for r in self.attention(model, block, pixel)["rows"]}
         for name in ("softmax", "linear:elu1", "mala"):
             self.assertAlmostEqual(rows[name]["pse"], math.log(keys), 5)
-        for name in ("pola", "nala"):  # without features there is nothing to attend to
+        for name in ("pola", "nala"):  # all features are 0, so all weights are 0
             self.assertEqual(rows[name]["pse"], 0)
 
     def test_the_models_own_attention_has_a_panel(self):

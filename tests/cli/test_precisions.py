@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_precisions.py: by the estimates of plans, products of fewer bits are never slower than those of more,
-whatever the model, the picture's size and the level of instructions.
+"""test_precisions.py: by the estimates of plans, a narrower precision is never slower than a wider one, for every
+model family, picture size and ISA level.
 
     test_precisions.py path/to/fovea [--all]     --all: every size with every level
 
-What is slower by estimate has a step without a kernel of that type, most likely on a reference kernel:
-`fovea plan MODEL --size WxH --compute TYPE --steps` shows which. bench/precisions.py measures the same.
+If a precision is slower by estimate, a step most likely has no kernel of that type and uses a reference kernel:
+`fovea plan MODEL --size WxH --compute TYPE --steps` shows which one. bench/precisions.py measures the same models.
 Standard library only.
 """
 import concurrent.futures
@@ -23,14 +23,14 @@ TOLERANCE = 1.05
 # its rows. Its weights of 8 bits are for the steps that follow, which read them all for one token.
 MORE_TOLERANCE = {("prefill", "avx512"): 1.06}
 LEVELS = ("avx2", "avx-vnni", "avx512", "avx512-vnni", "neon", "neon-sdot", "neon-dot", "neon-i8mm", "rvv")
-# Of a name what says how large the model is: vit-ti16, siglip-so400m, gla-340m.
+# The part of a name that gives the size of the model: vit-ti16, siglip-so400m, gla-340m.
 LARGENESS = re.compile(r"-(n|xt|ti|t|s|m|b|l|g|h|so)?\d*m?(?=-|$)")
 PYRAMIDS = ("mavit", "nalaformer", "pola-pvt", "pola-swin")
 DECODERS = ("-fpn", "-upernet", "-retinanet")
 
 
 def families(exe):
-    """One name of each, the first, which is the smallest."""
+    """The first name of each family, which is its smallest model."""
     text = subprocess.run([exe, "info", "--models"], check=True, capture_output=True, text=True).stdout
     first = {}
     for name in re.findall(r"^synthetic:(\S+)$", text, re.M):
@@ -39,14 +39,14 @@ def families(exe):
 
 
 def levels(exe):
-    """Those that this processor has, and what it has by itself."""
+    """The ISA levels of this processor, and the one that it chooses by itself."""
     def works(level):
         return subprocess.run([exe, "info", "--isa", level], capture_output=True).returncode == 0
     return [()] + [("--isa", level) for level in LEVELS if works(level)]
 
 
 def seconds(exe, model, size, compute, level):
-    """{phase: as estimated}; of a language model there are two, of a size that the model does not take none."""
+    """{phase: estimated seconds}: two phases for a language model; empty if the model does not support the size."""
     p = subprocess.run([exe, "plan", "synthetic:" + model, "--size", size, "--compute", compute, *level, "--json"],
                        capture_output=True, text=True, env=dict(os.environ, FOVEA_WISDOM=""))
     if p.returncode:
@@ -58,10 +58,10 @@ def seconds(exe, model, size, compute, level):
 
 
 def judge(exe, model, size, level):
-    """The number of comparisons, and a line for each that is lost."""
+    """Returns the number of comparisons, and a line for each that fails."""
     times = [seconds(exe, model, size, compute, level) for compute in COMPUTES]
     what = " ".join((model, size, *level))
-    if isinstance(times[0], str):  # no size of this model: of no precision
+    if isinstance(times[0], str):  # the model does not support the size, in any precision
         return 0, ["%s: refused in float32 only" % what] if any(isinstance(t, dict) for t in times) else []
     lost = ["%s --compute %s: %s" % (what, c, t) for c, t in zip(COMPUTES, times) if isinstance(t, str)]
     if lost:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_report.py: what bench/report.py draws and prints of results of `fovea bench` and `eval` and of a log.
+"""test_report.py: what bench/report.py draws and prints for results of `fovea bench` and `eval`, and for a log.
 
     test_report.py path/to/fovea
 """
@@ -20,7 +20,7 @@ REPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "b
 
 
 def result(attention, tokens, ms, **params):
-    """As the program would tell it."""
+    """A result as the program would print it."""
     own = {"what": "attention", "attention": attention, "tokens": tokens, "threads": 2, "heads": 4}
     return {"schema": "fovea.bench/1", "p50_ms": ms, "params": {**own, **params},
             "env": {"name": "cpu", "isa": "none"}, "peak_bytes": {"resident": 2 << 20, "promised": 1 << 20}}
@@ -50,8 +50,8 @@ class Report(unittest.TestCase):
         return self.report(self.path("r", cases))
 
     def series(self, path):
-        """Points by panel ("a" or "b"), colour and whether the line is dashed; the colour of every name in
-        the left one's key; all text of a picture."""
+        """Reads a picture. Returns points by panel ("a" or "b"), colour and whether the line is dashed; the colour
+        of every name in the left panel's legend; all text."""
         root = xml.parse(path).getroot()
         self.assertEqual(root.tag, self.SVG + "svg")
         width, height = map(float, root.get("viewBox").split()[2:])
@@ -62,7 +62,7 @@ class Report(unittest.TestCase):
             if path is None:
                 continue
             colour = path.get("stroke")
-            data = path.get("d").split("M")[-1]  # before it comes the key's sample
+            data = path.get("d").split("M")[-1]  # the legend's sample precedes it
             points = [tuple(map(float, p.lstrip("L").split(","))) for p in data.split()]
             for x, y in points:
                 self.assertTrue(0 < x < width and 0 < y < height)
@@ -131,7 +131,7 @@ class Report(unittest.TestCase):
             self.assertTrue(line.startswith("linear: ") and line.endswith(words), line)
 
     def test_like_is_compared_with_like(self):
-        """Settings are not mixed; a lead that is lost again does not count."""
+        """Only results with equal settings are compared; a lead that is lost at a larger size does not count."""
         one = [result(a, n, ms, threads=t) for t in (1, 2) for a, n, ms in (
             ("softmax", 16, 1), ("softmax", 64, 16), ("linear", 16, 1 + t), ("linear", 64, 2))]
         self.assertEqual([line.split(":")[0] for line in self.said(*one)], ["linear, threads 1", "linear, threads 2"])

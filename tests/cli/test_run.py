@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_run.py: `fovea run`: pictures turned upright, names and safety of its files, what it says.
+"""test_run.py: `fovea run`: pictures turned upright, names and safety of its output files, its messages.
 
     test_run.py path/to/fovea
 
@@ -30,7 +30,7 @@ from terminals import terminal
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 VIT = os.path.join(MODELS, "vit-01")
 
-# 24 x 16 pixels in six even squares of grey, which every decoder gives exactly.
+# 24 x 16 pixels in six uniform squares of grey, which every decoder decodes exactly.
 GREYS = [[20, 60, 100], [140, 180, 220]]
 JPEG = zlib.decompress(base64.b64decode(
     "eNr7f+P/AwYBLzdPNwZGRgYGRiBk+H+bwRnIowz8P8DAzcEgwCDByCjI8P8IgzzQcFaIFAMUMDIxs7CysXNwcnEDFWwVYGBiZGZm"
@@ -85,7 +85,7 @@ UPRIGHT = {
 
 
 def load(path):
-    """Tensors' bytes by name."""
+    """The bytes of a file's tensors by name."""
     blob = open(path, "rb").read()
     n = struct.unpack("<Q", blob[:8])[0]
     head = json.loads(blob[8:8 + n])
@@ -359,7 +359,7 @@ class Words(Case):
         self.assertIn("not numbers", p.err)
 
     def said_on_terminal(self, until, *args):
-        """What a command writes to stderr, up to what matches `until`, and how long that took."""
+        """Runs a command on a terminal. Returns its stderr up to a match of `until`, and how long that took."""
         main, end = terminal(self)
         p = subprocess.Popen([EXE, *args], stdout=subprocess.DEVNULL, stderr=end)
         os.close(end)
@@ -379,7 +379,7 @@ class Words(Case):
         picture = self.path(self.write("one.png", png(self.noise())))
         for command, *more in (["run", picture], ["verify"]):
             side, said, spent, sign = 500, b"", 0, command.encode() + rb", \d+ s"
-            while spent < 60 and not re.search(sign, said):  # as large as it takes
+            while spent < 60 and not re.search(sign, said):  # until progress is shown
                 side = side * 3 // 2
                 said, spent = self.said_on_terminal(sign, command, "synthetic:vit-ti16", *more, "--size",
                                                     str(side), "--threads", "1")

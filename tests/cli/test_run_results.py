@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_run_results.py: what `fovea run` makes of depth, masks, boxes and key points: files, drawings, JSON.
+"""test_run_results.py: `fovea run` on models for depth, masks, boxes and key points: files, drawings, JSON.
 
     test_run_results.py path/to/fovea
 """
@@ -61,7 +61,7 @@ def read_png(path):
 
 
 def unpacked(counts):
-    """Run lengths of COCO's packed text."""
+    """Decodes COCO's compressed run lengths."""
     runs, at = [], 0
     while at < len(counts):
         value, shift, more = 0, 0, True
@@ -109,7 +109,7 @@ class Results(unittest.TestCase):
         over, _ = read_png(self.path("o.png"))
         self.assertEqual(over.shape, (HIGH, WIDE, 3))
         self.assertTrue((over != self.photo).any())
-        # In colours, of which those of gray are in the order of the steps.
+        # As a picture of colours: with --colormap gray they are proportional to the steps.
         self.fovea(DEPTH, "a.ppm", "--size", "70", "--depth", "g.png", "--colormap", "gray")
         gray, _ = read_png(self.path("g.png"))
         np.testing.assert_allclose(gray[:, :, 0], (steps[:, :, 0] - 1.0) / 65534 * 255, atol=0.6)
@@ -173,7 +173,7 @@ class Results(unittest.TestCase):
         self.assertEqual(over.shape, (HIGH, WIDE, 3))
 
     def test_points_are_drawn(self):
-        """A disc at every one, that is larger than its rim."""
+        """The pixels around every key point change."""
         self.fovea(POSE, "a.ppm", "--pose", "p.json", "--overlay", "o.png", "--score", "1e-9")
         over, _ = read_png(self.path("o.png"))
         for x, y, score in np.array(self.saved("p.json")[0]["keypoints"]).reshape(-1, 3):
@@ -188,7 +188,7 @@ class Results(unittest.TestCase):
         self.assertGreater(len(drawn), 0)
         for x, y, w, h in drawn:
             middle = int(min(max(y + h / 2, 0), HIGH - 1))
-            left = int(min(max(x + 0.5, 0), WIDE - 1))  # the first pixel whose middle is inside
+            left = int(min(max(x + 0.5, 0), WIDE - 1))  # the first pixel whose centre is inside
             self.assertTrue((over[middle, left] != self.photo[middle, left]).any())
         self.fovea(BOXES, "a.ppm", "--overlay", "n.png", "--score", "1")
         np.testing.assert_array_equal(read_png(self.path("n.png"))[0], self.photo)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""test_scores.py: scores of classes as "problem_type" asks for them, and names of classes of any kind.
+"""test_scores.py: class scores by "problem_type", and class names of any kind.
 
     test_scores.py path/to/fovea
 
-What scores are is worked out from the program's own logits, as transformers' image-classification pipeline does.
+The expected scores are computed from the program's own logits, as in transformers' image-classification pipeline.
 """
 import json
 import math
@@ -36,7 +36,7 @@ class Scores(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def run_model(self, expect=0, classes=10, **fields):
-        """What run says of one picture of vit-01 with other fields: the JSON object and the logits, or messages."""
+        """Runs vit-01 with changed fields on one picture. Returns the JSON object and the logits, or messages."""
         model, out = os.path.join(self.folder, "model"), os.path.join(self.folder, "o.safetensors")
         shutil.copytree(MODEL, model, dirs_exist_ok=True)
         tensors = files.load(os.path.join(MODEL, "model.safetensors"))

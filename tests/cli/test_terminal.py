@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_terminal.py: completion in shells, manual pages, examples, progress, and what Ctrl-C leaves.
+"""test_terminal.py: shell completion, manual pages, examples, progress, and the files that remain after Ctrl-C.
 
     test_terminal.py path/to/fovea COMMAND...
 
-The COMMANDs are those that the build writes manual pages of. What needs zsh, fish, groff or mandoc is
-left out where these are not.
+The COMMANDs are those with a manual page. Tests that need zsh, fish, groff or mandoc are skipped if these
+are not installed.
 """
 import json
 import os
@@ -34,7 +34,7 @@ def fovea(*args):
 
 
 def options(command):
-    """Those of --help: letters and names, each with True if a value follows."""
+    """The options of --help: letters and names, each with True if a value follows."""
     out = {"-h": False, "--help": False}
     text = fovea(command, "--help")
     for letter, name, value in re.findall(r"^  (-\w,|   )\s+(--[\w-]+)( \S)?", text, re.M):
@@ -169,7 +169,7 @@ class Running(unittest.TestCase):
             return f.read()
 
     def interrupt(self, *args, sign):
-        """Ctrl-C on a terminal once `sign` is on it; returns all that was said there."""
+        """Sends Ctrl-C on a terminal once `sign` is shown there; returns all of the terminal's text."""
         own, child = terminal(self)
         p = subprocess.Popen([EXE, *args], cwd=self.folder, stderr=child, stdout=subprocess.DEVNULL)
         os.close(child)
@@ -192,7 +192,7 @@ class Running(unittest.TestCase):
                       if not at.endswith("photos"))
 
     def whole(self):
-        """No file is half of one, or has a name for the time of writing."""
+        """No file is incomplete, and no temporary file remains."""
         for name in self.files():
             self.assertFalse(name.endswith(".tmp"), name)
             data = self.read(name)
@@ -225,13 +225,13 @@ class Running(unittest.TestCase):
                 self.assertEqual(tensor["shape"][0], done, name)
 
     def test_pipe(self):
-        """No progress where stderr is no terminal."""
+        """There is no progress if stderr is not a terminal."""
         p = subprocess.Popen([EXE, "run", MODEL, *[self.path("photos/0.ppm")] * 5000],
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         time.sleep(2.5)
         self.assertIsNone(p.poll(), "too fast to tell")
         p.send_signal(signal.SIGINT)
-        said = p.communicate()[1]  # a line a picture, of the time that it took
+        said = p.communicate()[1]  # a line per picture, with its time
         self.assertNotRegex(said, rb"[\r\033]| left|run \[")
 
     def test_tune(self):

@@ -3,8 +3,8 @@
 
     test_tune.py path/to/fovea path/to/fovea_planted
 
-Kernels planted by planted_cpu.c: a wrong one never wins, one that crashes is skipped at the next
-start. Products: of a checkpoint with one layer that is hostile to int8 that one is found. Standard
+Of the kernels planted by planted_cpu.c, a wrong one is never chosen, and one that crashes is skipped at the
+next start. In a checkpoint with one layer that int8 makes inaccurate, `fovea tune` finds that layer. Standard
 library only.
 """
 import array
@@ -22,12 +22,12 @@ import expected
 from expected import Failed, expect
 
 MODEL, SIZE = "synthetic:vit-ti16", "32"
-# The kernels that are planted multiply float32, which is not every processor's default.
+# The planted kernels multiply float32, which is not the default of every processor.
 TUNED = (MODEL, "--size", SIZE, "--threads", "1", "--compute", "f32")
 
 
 class Program:
-    """The program with a wisdom file of its own."""
+    """Runs the program with its own wisdom file."""
 
     def __init__(self, exe, folder, wisdom=None):
         self.exe = exe
@@ -174,8 +174,8 @@ WIDTH, DEPTH, PATCH = 64, 2, 14
 
 
 def hostile_model(folder, seed=1):
-    """A ViT whose first MLP gets a channel that is large in every token and means nothing: its
-    weights are 0. Rotated among the others it leaves few of int8's steps to them."""
+    """Writes a ViT whose first MLP gets a channel that is large in every token and has weights of 0. After rotation
+    it dominates the scale of int8, so that the other channels keep few steps."""
     rng = random.Random(seed)
 
     def noise(rows, columns):
@@ -268,7 +268,7 @@ def products_within_a_bound(exe, planted, folder):
            mix["worst"] <= mix["cosine"])
     expect("int8 was chosen for speed alone", mixed["compute"] in ("f32", "bf16", "int8"))
 
-    # What was chosen is a matter of speed; that a plan follows it is not.
+    # The choice depends on speed, but every plan must follow it.
     key = [line.split("\t") for line in p.lines() if line.startswith("products")]
     expect("one fact: %s" % key, len(key) == 1 and mixed["compute"] == key[0][3].split()[0])
     for choice, compute, kept in (("int8", "int8", 0), ("int8 bf16=08", "int8", 1), ("bf16", "bf16", 0)):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_verify.py: `fovea verify`: all kernels of the CPU are right and reached, models are right
-step by step, and kernels planted by planted_cpu.c are found wrong.
+"""test_verify.py: `fovea verify`: all CPU kernels are run and correct, models are correct step by step, and
+the errors of the kernels planted by planted_cpu.c are found.
 
     test_verify.py path/to/fovea path/to/fovea_planted
 
@@ -48,7 +48,7 @@ def wrong_kernel(fovea, planted):
 
 
 def damaged_cache(fovea, planted):
-    """A kernel that writes to a row of its cache which is not among those that it adds."""
+    """A planted kernel that overwrites an earlier row of its cache is found."""
     seen = results(planted, "--kernel", "softmax_scan", plant="cache", code=3)
     wrong = [k for k in seen["kernels"] if k["status"] != "ok"]
     expect("the kernel that damages its cache alone is wrong",
@@ -69,7 +69,7 @@ def models(fovea, planted):
 
 
 def headroom(small, large):
-    """Means keep their size, sums grow with the tokens."""
+    """States that are means keep their size, states that are sums grow with the tokens."""
     def of(seen, key):
         return seen["largest"][key]["size"]
     expect("a mean does not grow", of(large, "accumulated_mean") < 2 * of(small, "accumulated_mean"))
@@ -93,7 +93,7 @@ def half_weights(fovea, planted):
 
 
 def other_devices(fovea, planted):
-    """Some kernels of the first device that is not the CPU."""
+    """Verifies some kernels of the first device that is not the CPU."""
     info = json.loads(subprocess.run([fovea, "info", "--json"], capture_output=True, text=True).stdout)
     ids = [d["id"] for d in info["devices"] if d["id"] != "cpu"]
     if not ids:

@@ -3,7 +3,7 @@
 
     test_video.py path/to/fovea
 
-Every frame's logits are held against those of the same pixels as a picture, or as raw video of
+The logits of every frame are compared with those of the same pixels as a picture, or as raw video with
 another layout.
 """
 import json
@@ -32,7 +32,7 @@ def colours(n, width=24, height=16):
 
 
 def rgb_of(y, u, v):
-    """BT.601 in limited range, rounded."""
+    """Converts Y, U, V to R, G, B by BT.601 in limited range, rounded."""
     y, u, v = (p.astype(float) for p in (y, u, v))
     luma = 255 / 219 * (y - 16)
     red, blue = luma + 255 / 224 * 1.402 * (v - 128), luma + 255 / 224 * 1.772 * (u - 128)
@@ -71,7 +71,7 @@ class Planes:
 
 
 def without_warnings(said):
-    """What is said beside the warning that the model has no preprocessor_config.json."""
+    """The messages without the warning that the model has no preprocessor_config.json."""
     return b"".join(line for line in said.splitlines(True) if not line.startswith(b"fovea: warning: "))
 
 
@@ -183,7 +183,7 @@ class Y4M(Case):
         self.assertEqual(self.logits("-", data=p.y4m(b"XCOLORRANGE=FULL")).tobytes(), rules["601-full"])
         for words, raw, rule in ((b"", (), "709"), (b"C420mpeg2 XCOLORRANGE=LIMITED", (), "709"),
                                  (b"C420jpeg XCOLORRANGE=LIMITED", (), "709"),
-                                 (b"C420jpeg XCOLORRANGE=FULL", (), "601-full"),  # what a JPEG becomes
+                                 (b"C420jpeg XCOLORRANGE=FULL", (), "601-full"),  # how a JPEG is encoded
                                  (b"XCOLORRANGE=FULL", (), "601-full"),
                                  (b"C420mpeg2 XCOLORRANGE=FULL", (), "709-full"),
                                  (None, ("--raw", "nv12:32x720"), "709")):
@@ -193,7 +193,7 @@ class Y4M(Case):
                              self.logits("-", *raw, "--yuv", rule, data=data)).all(), (words, raw, rule))
 
     def test_layouts(self):
-        """Every chroma and depth against R, G, B of the same samples, and those of 16 bits against 8."""
+        """Every chroma format and depth equals R, G, B of the same samples; 16-bit formats equal 8-bit ones."""
         r = np.random.default_rng(5)
         for width, height in ((24, 16), (23, 17)):
             for chroma, across, down in (("420", 2, 2), ("422", 2, 1), ("444", 1, 1), ("411", 4, 1), ("mono", 0, 0)):
@@ -376,7 +376,7 @@ class Stream(Case):
 
     def test_memory_does_not_grow(self):
         peaks = []
-        # AddressSanitizer keeps what was freed, in all and for each thread, to find uses of it.
+        # AddressSanitizer keeps freed memory, in total and per thread, to detect uses after free.
         given = os.environ.get("ASAN_OPTIONS")
         env = dict(os.environ, ASAN_OPTIONS=(given + ":" if given else "") +
                    "quarantine_size_mb=0:thread_local_quarantine_size_kb=0")
