@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""sizes.py: checks that Fovea equals PyTorch at many picture sizes: small random checkpoints of every ViT
-family, run by transformers or timm in float64 and by Fovea from the same file.
+"""sizes.py: checks that Fovea equals PyTorch at many picture sizes.
+
+Small random checkpoints of every ViT family are run by transformers or timm in float64, and by Fovea from the same
+file.
 
     sizes.py path/to/fovea [--match TEXT]
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""count.py: adds up what the test programs of a Meson run report, one line each and the sum. What was
-skipped is followed by the reasons, what failed by the end of what it printed.
+"""count.py: prints the counts that the test programs of a Meson run report, one line each, and their sum.
+Skipped tests are followed by the reasons, failed ones by the end of their output.
 
     count.py build/meson-logs/testlog.json
 
@@ -36,7 +36,7 @@ def counts(test):
 
 
 def reasons(test):
-    """What the program said of that which it left out: lines that speak of it, else its last one."""
+    """The lines of the program's output that mention skipped tests, else its last line."""
     lines = [line.strip() for line in (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines()]
     lines = [line for line in lines if line and not OURS.fullmatch(line)]
     said = [line for line in lines if "skipped" in line.lower() and not CMOCKA_SUM.search(line)]
@@ -44,7 +44,7 @@ def reasons(test):
 
 
 def end(test):
-    """The last lines of what a failed program printed, its own sum left out."""
+    """The last lines of a failed program's output, without its own sum."""
     lines = (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines()
     return [line.rstrip() for line in lines if line.strip() and not OURS.fullmatch(line)][-SHOWN:]
 

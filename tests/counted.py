@@ -5,7 +5,7 @@ import unittest
 
 
 def need(module, remedy="sh platform/setup-debian.sh test installs it"):
-    """The module; without it the program ends, one test skipped."""
+    """Imports a module. If it is missing, ends the program with one test skipped."""
     try:
         return importlib.import_module(module)
     except ImportError:

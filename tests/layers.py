@@ -1,6 +1,6 @@
-"""layers.py: which folder may include which, held against every #include of a file of the tree,
-whether one includes all public headers, and whether headers include each other in a circle. A folder may include the
-folders listed for it here, and what those may include.
+"""layers.py: checks every #include of the tree against the list below, which says which folder may include
+which; that no file includes all public headers; and that headers do not include each other in a circle. A folder may
+include the folders listed for it here, and those that these may include.
 """
 import os
 import re
@@ -57,7 +57,7 @@ INCLUDE = re.compile(r'^\s*#\s*include (?:"|<(?=fovea/))([^">]+)[">]', re.M)
 
 
 def part(path):
-    """The folder of MAY that a file lies in, or None: tests and examples may include anything."""
+    """The folder of MAY that contains a file, or None: tests and examples may include anything."""
     while path:
         path = os.path.dirname(path)
         if path in MAY:
@@ -77,7 +77,7 @@ def allowed(folder):
 
 
 def find(name, includer):
-    """The file that an include means, from the root of the tree; None for a generated one."""
+    """The path of an included file from the root of the tree; None for a generated one."""
     for folder in ("", "src", "include", os.path.dirname(includer)):
         path = os.path.normpath(os.path.join(folder, name))
         if os.path.exists(os.path.join(ROOT, path)):
@@ -86,7 +86,7 @@ def find(name, includer):
 
 
 def included():
-    """Path -> the files it includes by name."""
+    """{path: the files that it includes}"""
     files = subprocess.run(["git", "ls-files", "*.c", "*.h", "*.inc"], cwd=ROOT, check=True,
                            capture_output=True, text=True).stdout.split()
     edges = {}

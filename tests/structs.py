@@ -18,7 +18,7 @@ COMMENT = re.compile(r"\{\s*/\*((?:(?!\*/).)*)\*/", re.S)
 
 
 def blank(match):
-    """Spaces in place of what is skipped, so that positions stay the same."""
+    """Replaces a skipped text by spaces, so that positions stay the same."""
     return re.sub(r"[^\n]", " ", match.group())
 
 
@@ -76,7 +76,7 @@ def failures(path, text):
 
 
 def check_itself():
-    """The check must see what it is for."""
+    """Checks that the check itself finds planted errors."""
     def made(fields, comment):
         lines = "".join("    int a%d; /* %d; */\n" % (i, i) for i in range(fields - 4))
         more = "    int *b[2], c;\n    void (*d)(int x, int y);\n    struct {\n        int e;\n    };\n"

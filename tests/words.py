@@ -140,19 +140,19 @@ NAME_PATTERNS = [(re.compile(r"(?<![A-Za-z])(?:%s)(?![A-Za-z])" % pattern, re.I)
 
 
 def blank(match):
-    """As long as what it replaces, with the same ends of lines, and no word."""
+    """Replaces a match by a text of the same length and line ends, without words."""
     return re.sub(r"[^\n]", "~", match.group())
 
 
 def prose(text):
-    """[(line, text)] of Markdown: all of it without code and addresses of links."""
+    """[(line, text)] of Markdown without code and link targets."""
     text = re.sub(r"^ *```.*?^ *```", blank, text, flags=re.S | re.M)
     text = re.sub(r"`[^`]*`", blank, text)
     return [(1, re.sub(r"\]\([^)]*\)", blank, text))]
 
 
 def pieces(text, kind, syntax):
-    """[(line, text)] of the comments or strings of code; those without anything between are one."""
+    """[(line, text)] of the comments or strings of code. Those that only white space separates are joined."""
     found, last = [], None
     for m in syntax.finditer(text):
         if not m.group(kind):
@@ -216,13 +216,13 @@ def read(path, kind):
 
 
 def phrases(text, patterns):
-    """[(offset, phrase, what to write instead)] of what a text has and must not have."""
+    """[(offset, phrase, what to write instead)] of each refused phrase of a text."""
     return [(m.start(), " ".join(m.group().split()), instead)
             for pattern, instead in patterns for m in pattern.finditer(text)]
 
 
 def failures(path, kind):
-    """(line, phrase, what to write instead) of each phrase of a file that is refused."""
+    """(line, phrase, what to write instead) of each refused phrase of a file."""
     patterns = NAME_PATTERNS if kind == "names" else PATTERNS
     return sorted({(line + text.count("\n", 0, offset), phrase, instead)
                    for line, text in read(path, kind)
@@ -230,8 +230,8 @@ def failures(path, kind):
 
 
 def check_itself():
-    """Refuses its own examples: alone, and in a copy of a header, in a message and in a document,
-    where the phrase goes on in the next line; passes ordinary English."""
+    """Checks that the examples are refused: alone, and across two lines of a header, a message and a document;
+    and that ordinary English passes."""
     for (pattern, instead), (_, _, example) in zip(PATTERNS + NAME_PATTERNS,
                                                    BANNED + BANNED_IN_NAMES):
         if not pattern.search(example):

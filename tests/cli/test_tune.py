@@ -207,8 +207,8 @@ def hostile_model(folder, seed=1):
             norm(block + "norm%d" % k)
             tensors[block + "layer_scale%d.lambda1" % k] = ([WIDTH], [1.0] * WIDTH)
     norm("layernorm")
-    # Between the attention and the MLP of block 0 a channel of the stream is large, so that nothing is left of
-    # the others after the norm, which undoes that: no weight says that the channel is large there as well.
+    # Between the attention and the MLP of block 0 a channel of the residual stream is so large that the norm makes
+    # all others tiny; the norm's weights undo that. No weight shows that the channel is large there.
     large, mean = 2000.0, 2000.0 / WIDTH
     scale = math.sqrt(large * mean - mean * mean)
     tensors["encoder.layer.0.attention.output.dense.bias"][1][5] = large

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""ptx_functions.py: the functions of cuda_ptx.h with each asm statement as a call of ptx.h's interpreter.
+"""ptx_functions.py: writes the functions of cuda_ptx.h with each asm statement replaced by a call of ptx.h's
+interpreter.
 
     ptx_functions.py path/to/cuda_ptx.h OUT.h CXX
 
-One struct for each architecture that the text tells apart, ptx_sm75 and ptx_sm80, has them as static
-functions. Statements are numbered from 0 over both: `struct ptx_sites` says how many. Standard library
+They become static functions of two structs, one for each architecture that the header distinguishes: ptx_sm75
+and ptx_sm80. Statements are numbered from 0 across both; `struct ptx_sites` has their number. Standard library
 only.
 """
 import re
@@ -21,7 +22,7 @@ def preprocessed(cxx, path, sm):
 
 
 def skip_string(text, at):
-    """The place behind the string literal that begins at `at`."""
+    """The position after the string literal that begins at `at`."""
     at += 1
     while text[at] != '"':
         at += 2 if text[at] == "\\" else 1
@@ -29,7 +30,7 @@ def skip_string(text, at):
 
 
 def split(text, mark):
-    """What stands between marks that are in no brackets and strings."""
+    """Splits at marks that are outside brackets and strings."""
     parts, depth, begin, at = [], 0, 0, 0
     while at < len(text):
         if text[at] == '"':
@@ -44,7 +45,7 @@ def split(text, mark):
 
 
 def closing(text, at):
-    """The place of the bracket that closes the one at `at`."""
+    """The position of the bracket that closes the one at `at`."""
     depth = 0
     while True:
         if text[at] == '"':
@@ -68,7 +69,7 @@ def operands(text, kind):
 
 
 def call(site, volatile, inside):
-    """The statement as a call."""
+    """Translates an asm statement to a call."""
     parts = split(inside, ":")
     parts += [""] * (4 - len(parts))
     if len(parts) > 4:
@@ -86,7 +87,7 @@ def call(site, volatile, inside):
 
 
 def with_calls(text, site):
-    """The text, and the number of the next statement."""
+    """Returns the text with calls, and the number of the next statement."""
     out, at = [], 0
     for found in re.finditer(r"\basm\b\s*(volatile\b)?\s*\(", text):
         begin, end = found.end() - 1, closing(text, found.end() - 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_language.py: logits of small language models, worked out by flash-linear-attention's own classes.
+"""make_language.py: computes logits of small language models by flash-linear-attention's classes.
 
     make_language.py language.json
 
@@ -21,7 +21,7 @@ from triton.backends.compiler import GPUTarget
 
 
 class Interpreter:
-    """What Triton asks of a driver, where there is none."""
+    """The functions that Triton calls of a driver, for a machine without one."""
 
     def get_current_target(self):
         return GPUTarget("cuda", 80, 32)
@@ -77,7 +77,8 @@ def attend(q, k, v, causal=True, window_size=(-1, -1)):
 
 
 def gated_delta_rule(q, k, v, g, beta, A_log, dt_bias, allow_neg_eigval=False, **others):
-    """fla's naive form, with what its kernel, which has assembly, does before: gates, norms, shared heads."""
+    """fla's naive implementation, with the gates, norms and shared heads that its kernel handles itself. The kernel
+    contains assembly, which the interpreter cannot run."""
     q, k = (x * torch.rsqrt(x.square().sum(-1, keepdim=True) + 1e-6) for x in (q, k))
     q, k = (x.repeat_interleave(v.shape[2] // x.shape[2], 2) for x in (q, k))
     g = -A_log.exp() * F.softplus(g + dt_bias)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""make_picture_files.py: small files of pictures and the pixels that Pillow 12.3 reads of them, for
-test_picture_pixels.c, in picture_files.safetensors.
+"""make_picture_files.py: writes picture_files.safetensors for test_picture_pixels.c: small picture files, and
+the pixels that Pillow 12.3 reads from them.
 
 Run in this folder with pillow==12.3.0 and numpy. For each file there are NAME, its bytes, and NAME.rgb,
-(height, width, 3), as ImageOps.exif_transpose(Image.open(NAME)).convert("RGB") has them; or, where it is
-to be refused, NAME.words, a part of the message.
+(height, width, 3), as ImageOps.exif_transpose(Image.open(NAME)).convert("RGB") has them. For a file that
+must be refused, NAME.words is a part of the message.
 """
 import io
 import json
@@ -23,7 +23,7 @@ tensors = {}
 def expected(data):
     opened = Image.open(io.BytesIO(data))
     picture = ImageOps.exif_transpose(opened)
-    if picture.mode == "I" and opened.format == "PPM":  # Fovea takes the high byte of 16
+    if picture.mode == "I" and opened.format == "PPM":  # Fovea uses the high byte of 16-bit samples
         picture = Image.fromarray((np.asarray(picture) // 256).astype(np.uint8))
     return np.array(picture.convert("RGB"))
 
@@ -86,7 +86,7 @@ def jpegs():
     add("jpeg without its end", plain[:-2], "ends early")
     add("jpeg with more behind it", plain + b"more")
     broken = bytearray(plain)
-    broken[-60:-58] = b"\xff\xd9"  # an end in the middle of the pixels: grey from there on
+    broken[-60:-58] = b"\xff\xd9"  # the file ends in the middle of the pixels: the rest is grey
     add("jpeg that says too early that it ends", bytes(broken))
     add("jpeg cut", plain[:len(plain) * 2 // 3], "ends early")
     add("jpeg of a header alone", plain[:100], "ends early")
@@ -168,7 +168,7 @@ def pngs():
     add("png grey with a transparent value", png(8, 0, extra=chunk(b"tRNS", b"\0\1")))
     add("png with a transparent colour", png(8, 2, extra=chunk(b"tRNS", bytes(6))))
     for bits in (1, 2, 4, 8):
-        colours = (1 << bits) - (1 << bits) // 4  # the rest of the palette is not there
+        colours = (1 << bits) - (1 << bits) // 4  # the rest of the palette is missing
         extra = chunk(b"PLTE", rng.integers(0, 256, 3 * colours, np.uint8).tobytes())
         add("png palette, %d bits" % bits, png(bits, 3, 0, extra))
         extra += chunk(b"tRNS", rng.integers(0, 256, colours, np.uint8).tobytes())
@@ -278,7 +278,7 @@ def pnms():
 # ---- TIFF ----
 
 def tiff(pixels, photometric, order="<", planes=False, tile=None, more=()):
-    """Not compressed; pixels (height, width, channels), of which each strip has 4 rows."""
+    """An uncompressed TIFF of pixels (height, width, channels), in strips of 4 rows."""
     height, width, channels = pixels.shape
     kind = {"u": 1, "i": 2, "f": 3}[pixels.dtype.kind]
     pixels = pixels.astype(pixels.dtype.newbyteorder(order))

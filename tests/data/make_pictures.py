@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_pictures.py: the pictures of test_preprocess.c and what Pillow makes of them.
+"""make_pictures.py: writes the pictures of test_preprocess.c, and Pillow's results for them.
 
 Run in this folder with Pillow and numpy; test_preprocess.c lists the same cases.
 """
@@ -15,7 +15,7 @@ FILTERS = {
 
 
 def source(width, height, seed):
-    """Waves, a hard edge and noise: overshoot, clipping and phase all show."""
+    """Waves, a hard edge and noise, which reveal errors of overshoot, clipping and phase."""
     noise = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width].astype(float)
     planes = [128 + 120 * np.sin(x / (2 + c) + y / (5 - c)) for c in range(3)]

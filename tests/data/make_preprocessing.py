@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""make_preprocessing.py: preprocessing.json, what image processors make of pictures, for test_preprocessing.py.
+"""make_preprocessing.py: writes preprocessing.json, the results of image processors for test_preprocessing.py.
 
     make_preprocessing.py [NAME..]
 
 Run in this folder with torch 2.15, torchvision 0.29.2, transformers 5.24, timm 1.0.31, Pillow 12.3 and OpenCLIP 3;
-all cases, or those whose names begin so. A case has the files of a model's folder, a picture of
-tests/models/pixel_model.py, and of the normalised pixels the size, every STEP-th value and the sums of all values
-and of their squares, by channel.
+makes all cases, or those whose names begin with a NAME. A case has the files of a model's folder, a
+picture of tests/models/pixel_model.py, and of the normalised pixels: the size, every STEP-th value, and for each
+channel the sums of all values and of their squares.
 """
 import json
 import os
@@ -31,7 +31,7 @@ def size(height, width):
 
 
 def one(name, picture=WIDE, backend=None, kind="rgb", **fields):
-    """A preprocessor_config.json with this class."""
+    """A case with one file, a preprocessor_config.json that names this class."""
     files = {"preprocessor_config.json": dict(fields, image_processor_type=name)}
     return {"files": files, "picture": [*picture, kind], "backend": backend}
 
@@ -178,7 +178,7 @@ def by_transformers(case, image, folder):
     backend = {"backend": "pil"} if case.get("backend") == "pillow" else {}
     found = AutoImageProcessor.from_pretrained(folder, **backend)(image, return_tensors="pt")
     values = found["pixel_values"]
-    if "spatial_shapes" in found:  # SigLIP 2: patches, of which the last ones may be none
+    if "spatial_shapes" in found:  # SigLIP 2: patches, the last of which may be padding
         (rows, columns), side = found["spatial_shapes"][0].tolist(), 4
         values = values[0, :rows * columns].reshape(rows, columns, side, side, 3).permute(4, 0, 2, 1, 3)
         return values.reshape(3, rows * side, columns * side)
@@ -203,7 +203,7 @@ def main():
             pixel_model.picture(picture, *case["picture"])
             image = Image.open(picture)
             by = case.pop("by", "transformers")
-            if by == "rgb":  # what is not RGB fails there; Fovea takes it as Pillow's convert("RGB") makes it
+            if by == "rgb":  # transformers fails on other modes; Fovea converts them as Pillow's convert("RGB") does
                 image = image.convert("RGB")
             planes = by_timm(case, image) if by == "timm" else by_open_clip(case, image) if by == "open_clip" else \
                 by_transformers(case, image, folder)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make_quantised.py: writes quantised.json: layers of a small ViT as real packages quantise and save them, and what
-they make of them again.
+"""make_quantised.py: writes quantised.json: layers of a small ViT as the packages themselves quantise and save them,
+and the values that the packages dequantise them to.
 
     pip install torch transformers torchao bitsandbytes compressed-tensors accelerate loguru
     make_quantised.py
@@ -48,7 +48,7 @@ def packed(t):
 
 
 def saved(folder):
-    """The tensors of the layers in a folder, and what its config.json says of them."""
+    """The tensors of the layers in a folder, and its config.json."""
     tensors = {}
     with safe_open(os.path.join(folder, "model.safetensors"), "pt") as f:
         for name in f.keys():
@@ -75,7 +75,7 @@ def of_transformers(plain, folder, config, value, **options):
 
 
 def least_and_most(w, shape, block):
-    """Of the parts of w that have a scale each."""
+    """The minimum and maximum of each part of w that has its own scale."""
     low, high = torch.zeros(shape), torch.zeros(shape)
     for i in np.ndindex(*shape):
         part = w[tuple(slice(k * n, (k + 1) * n) for k, n in zip(i, block))]
@@ -111,7 +111,8 @@ def of_compressed_tensors(plain, folder, form, arguments):
 
 
 def transformers_fp8(folder):
-    """What transformers' FP8 saves, which it makes on a GPU alone; the values are those of its definition."""
+    """The tensors of transformers' FP8 format. transformers writes them only on a GPU, so they are computed here from
+    the format's definition."""
     with safe_open(os.path.join(folder, "model.safetensors"), "pt") as f:
         w = f.get_tensor("classifier.weight").to(torch.float8_e4m3fn)
     scale = torch.tensor([[0.5, 3.0]])

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""make_resample.py: what torchvision and the image processors of transformers make of pictures.
+"""make_resample.py: writes the results of torchvision and of transformers' image processors for pictures.
 
 Run in this folder with torchvision 0.29 and transformers 5.24 on x86-64 with AVX2; it writes
 resample.txt for test_resample.c. A case is two lines: the numbers of fovea_preprocess, then the
-size of the result, a hash of its bytes where bytes are resized (else 0), and some of its floats.
+size of the result, a hash of its bytes if bytes are resized (else 0), and some of its floats.
 """
 import sys
 
@@ -28,7 +28,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def source(width, height):
-    """The picture of test_resample.c: waves of whole numbers, hard edges, black and white."""
+    """The picture of test_resample.c: waves of integers, hard edges, black and white."""
     y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
     value = x * 7 + y * 13 + c * 50 ^ x * y >> 4
     block = (x // 9 + y // 11 + c) % 3
@@ -44,7 +44,7 @@ def fnv(data):
 
 
 def line(out, size, rule, pixels, quantised):
-    """pixels: normalised, [3, height, width]; quantised: the bytes before, or None."""
+    """pixels: normalised, [3, height, width]; quantised: the bytes before normalisation, or None."""
     height, width = pixels.shape[1:]
     print(*size, *(rule.get(name, 0) for name in FIELDS), file=out)
     digest = fnv(np.moveaxis(quantised, 0, -1)) if quantised is not None else 0
@@ -71,7 +71,7 @@ def torchvision(out, size, to, filt, resample, antialias):
 
 
 def processor(out, name, frame, rule, quantised=True, pick=lambda x: x[0], **options):
-    """Of a class of transformers, with numbers of its own for what is not given."""
+    """An image processor of a class of transformers, whose defaults apply to settings that are not given."""
     kind = getattr(transformers, name)
     picture = source(*frame)
     own = dict(image_mean=MEAN, image_std=STD, rescale_factor=1 / 255) | options

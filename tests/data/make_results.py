@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_results.py: makes tests/data/results.json: what transformers' processors say of the outputs in
+"""make_results.py: makes tests/data/results.json, the results of transformers' processors for the outputs in
 tests/plan/results_cases.py.
 
     make_results.py FILE
@@ -36,7 +36,7 @@ def segments(result):
 
 
 def runs(values):
-    """A map as [value, how often], row by row."""
+    """Run lengths of a map, row by row: [value, count]."""
     flat, out = values.reshape(-1).tolist(), []
     for v in flat:
         if out and out[-1][0] == v:
@@ -54,7 +54,7 @@ def masks(shape):
                                     class_queries_logits=torch.tensor(of_classes)[None], patch_offsets=None)
         p = EomtImageProcessor(size={"shortest_edge": shape["side"], "longest_edge": shape["side"]})
         size = [frame[::-1]]
-        # What is a square here was not padded: nothing of it is to be cut off.
+        # Square results were not padded, so nothing is cut off.
         p.unpad_image = lambda logits, sizes, _: [torch.nn.functional.interpolate(
             logits, size=sizes[0], mode="bilinear", align_corners=False)[0]]
         found.append({
@@ -68,7 +68,7 @@ def masks(shape):
 
 
 def padded(shape):
-    """Of masks over a picture that was filled up at its right or bottom."""
+    """Masks of a picture that was padded at its right or bottom."""
     p = EomtImageProcessor(size={"shortest_edge": shape["side"], "longest_edge": shape["side"]}, do_pad=True)
     found = []
     for i, frame in enumerate(cases.PADDED):

@@ -3,9 +3,9 @@
 
     make_rf_detr.py FOLDER [--check GOLDEN]
 
-The forward pass is written down here once more, in NumPy and float64, from what transformers' class
-RfDetrForObjectDetection computes. With --check it first has to give the outputs of a golden folder that was made
-with that class, which are the proof of it. Sizes that are not square are cut into windows as that class does.
+The forward pass is a second implementation of transformers' RfDetrForObjectDetection in NumPy and float64. With
+--check it is first verified against the outputs of a golden folder that was made with that class. Sizes that are not
+square are split into windows as in that class.
 """
 import argparse
 import json
@@ -89,7 +89,7 @@ def positions(w, c, rows, columns):
 
 
 def backbone(w, c, picture):
-    """The taps side by side, (rows, columns, channels)."""
+    """The concatenated taps, (rows, columns, channels)."""
     b, p, n = c["backbone_config"], c["backbone_config"]["patch_size"], c["backbone_config"]["num_windows"]
     rows, columns = picture.shape[1] // p, picture.shape[2] // p
     high, wide = rows // n, columns // n
@@ -150,7 +150,7 @@ def refine(box, d):
 
 
 def propose(w, c, memory):
-    """Boxes at the best places, and by how much the scores of neighbours in their order differ."""
+    """Boxes at the positions with the best scores, and the differences between consecutive scores in that order."""
     rows, columns = memory.shape[:2]
     y, x = np.meshgrid((np.arange(rows) + 0.5) / rows, (np.arange(columns) + 0.5) / columns, indexing="ij")
     boxes = np.stack([x, y, np.full_like(x, 0.05), np.full_like(x, 0.05)], -1).reshape(-1, 4)
@@ -170,7 +170,7 @@ def sines(boxes, n):
 
 
 def sample(values, x, y):
-    """`values` (rows, columns, d) at places counted in values, zeros around."""
+    """Interpolates `values` (rows, columns, d) at positions in units of values, with zeros outside."""
     out = np.zeros(x.shape + values.shape[2:])
     for i, at in np.ndenumerate(x):
         left, top = math.floor(at), math.floor(y[i])
@@ -269,7 +269,7 @@ def weights(c, random):
         tensor(name + "self_attn.in_proj_weight", 3 * width, width, spread=1 / math.sqrt(width))
         tensor(name + "self_attn.in_proj_bias", 3 * width)
         layer(name + "self_attn.out_proj.", width, width)
-        layer(name + "cross_attn.sampling_offsets.", 2 * samples, width, gain=6.0)  # beyond the grid, too
+        layer(name + "cross_attn.sampling_offsets.", 2 * samples, width, gain=6.0)  # also outside the grid
         layer(name + "cross_attn.attention_weights.", samples, width)
         layer(name + "cross_attn.value_proj.", width, width)
         layer(name + "cross_attn.output_proj.", width, width)

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""make_timm.py: golden models out of timm, small ones: architectures whose names alone tell what is computed.
+"""make_timm.py: makes small golden models with timm, of architectures that are defined by their names alone.
 
     pip install torch==2.15.0 timm==1.0.31 safetensors      # several GB, into a virtual environment
     python3 make_timm.py [--match TEXT]                     # writes golden/models/timm-*
 
-Each is timm's own model of that name, narrow and of two blocks, with random weights; what it gives in float64
-for a random input, mostly of another size than it was made for, is what test_golden.py expects. The vectors in
-the tree are those of timm 1.0.31; another version may order its random numbers otherwise, and then makes
-others that are as good.
+Each is timm's model of that name, narrow, with two blocks and random weights. test_golden.py expects its float64
+outputs for a random input, whose size mostly differs from the native one. The vectors in the tree were made with
+timm 1.0.31; another version may draw random numbers in another order, and then makes different, equally valid ones.
 """
 import argparse
 import json
@@ -54,8 +53,8 @@ CASES = [
 
 
 def randomised(model):
-    """Every weight of the model counts: matrices keep the size of what they multiply, so that the two GELUs
-    differ; vectors stay near what they were, and none of zeros."""
+    """Randomises weights so that each of them affects the results. Matrices preserve the size of activations, so
+    that the two GELUs differ; vectors stay near their values, and none is zero."""
     with torch.no_grad():
         for p in model.parameters():
             if p.ndim == 1 or p.abs().max() == 0:
@@ -66,7 +65,7 @@ def randomised(model):
 
 
 def run(model, x):
-    """{name as Fovea calls it: tensor}."""
+    """{Fovea's name of the output: tensor}."""
     with torch.no_grad():
         features = model.forward_features(x)
         last = model.forward_head(features)

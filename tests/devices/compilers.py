@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""compilers.py: what compilers make of the programs that plans ask for, as a table. No GPU is needed.
+"""compilers.py: compiles the programs that plans need with several compilers, and prints a table of their
+resources. No GPU is needed.
 
     compilers.py FOLDER [--every N] [--all] [--only WORD] [--on CHIP] [--table FILE] [--jobs N]
                  [--verbose]
 
-FOLDER has what plan_programs prints, cl.txt and cuda.txt, and the texts in cl and cuda. Programs whose text is the same
-after the preprocessor count once. A compiler for several processors takes each in turn, with --all
-every program for each of them. Compilers that are not there are left out with a word.
+FOLDER has the output of plan_programs, cl.txt and cuda.txt, and the texts in cl and cuda. Programs whose text is
+the same after the preprocessor count once. If a compiler supports several processors, programs are distributed over
+them; with --all every program is compiled for each. Missing compilers are reported and left out.
 
-It fails where a program does not build or leaves a symbol undefined, and says which spill or, of
-kernels that take most of a frame's time, keep an array in memory. Standard library only.
+It fails if a program does not build or leaves a symbol undefined. It also reports programs that spill registers,
+and those of the most expensive kernels that keep an array in memory. Standard library only.
 """
 import argparse
 import collections
@@ -28,7 +29,7 @@ from test_cuda_compile import Nvrtc, OPTIONS
 INTEL = ("skl", "tgllp", "adln", "dg2-g10")
 AMD = ("gfx90c", "gfx1030")
 NVIDIA = (75, 87, 90, 120)
-# Kernels with loops that most of a frame's time goes to: there no array may stay in memory.
+# Kernels whose loops take most of a frame's time: they must not keep an array in memory.
 INNER = ("gemm", "gemm.cu", "lattn", "lattn.cu", "softmax", "softmax.cu", "foveated", "foveated.cu",
          "scan", "scan.cu")
 
@@ -44,7 +45,7 @@ class Program:
         self.is_cuda = path.endswith(".cu")
 
     def key(self):
-        """Of its row of the table."""
+        """The key of the program's row in the table."""
         if self.file == "gemm":
             kind = "half" if "_half_" in self.kernel else self.kernel.split("_")[-2]
             return f"gemm.cl, {kind}"
@@ -65,8 +66,8 @@ class Program:
         return next(o[-1] for o in self.options if o.startswith("-DFV_HAS8="))
 
 
-# What a compiler says of a program: `error`: that it does not build, or what is undefined. Registers
-# and bytes are those of a work-item, but Intel's scratch is a thread's; local memory a group's.
+# What a compiler reports for a program. `error`: the build failure or the undefined symbols. Registers
+# and bytes are per work-item, but Intel's scratch is per thread, and local memory per work-group.
 Verdict = collections.namedtuple("Verdict", "error registers spills private local loops",
                                  defaults=(None, 0, 0, 0, 0, 0))
 
@@ -85,7 +86,7 @@ DOT = ["-cl-ext=+cl_khr_integer_dot_product", "-D__opencl_c_integer_dot_product_
 
 
 def without_dot(options):
-    """Those of a device whose compiler has no 8-bit dot products, as the library's probe finds out."""
+    """The options for a device whose compiler has no 8-bit dot products, as found by the library's probe."""
     return ["-DFV_DOT=0" if o.startswith("-DFV_DOT=") else o for o in options]
 
 
@@ -95,7 +96,7 @@ def preprocessed(clang, program):
 
 
 def loops_of(edges):
-    """The blocks that are in a loop: those that reach themselves."""
+    """The basic blocks in loops: those that can reach themselves."""
     inside, index, stack, number, low = set(), 0, [], {}, {}
     for root in edges:
         if root in number:
@@ -134,7 +135,7 @@ SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "half": 2, "float": 4, 
 
 
 def bytes_of(kind):
-    """Of a type in LLVM's words; pointers and structures, which are small or unusual, as 8."""
+    """The size of an LLVM type; pointers and structures, which are small or rare, count as 8."""
     total = 1
     while (found := re.match(r"[\[<](\d+) x (.*)[\]>]$", kind)):
         total *= int(found[1])
@@ -143,7 +144,7 @@ def bytes_of(kind):
 
 
 def private_arrays(body):
-    """Bytes of a function's variables that have stayed in memory, and of those that loops use."""
+    """The bytes of a function's variables that remain in memory, and of those that loops use."""
     size, of = {}, {}
     edges, block, used = {"%entry": []}, "%entry", collections.defaultdict(set)
     for line in body.splitlines():
@@ -157,12 +158,12 @@ def private_arrays(body):
         names = re.findall(r"%[\w.-]+", line)
         if re.match(r"\s+(br|switch|indirectbr) ", line) or re.match(r"\s+i\d+ \d+, label", line):
             edges[block] += re.findall(r"label (%[\w.-]+)", line)
-        # What is computed of an address is an address in the same variable.
+        # A value computed from an address is an address in the same variable.
         roots = set().union(*(of.get(n, set()) for n in names))
         if (found := re.match(r"\s+(%[\w.-]+) = (getelementptr|bitcast|addrspacecast|phi|select)",
                               line)) and roots:
             of[found[1]] = roots
-        elif re.search(r"= load |llvm\.mem(cpy|move)", line):  # what is only written is of no use
+        elif re.search(r"= load |llvm\.mem(cpy|move)", line):  # a variable that is only written does not count
             used[block] |= roots
     inside = loops_of(edges)
     looped = set().union(*(used[b] for b in inside))
@@ -191,7 +192,7 @@ def by_spir(job):
 
 
 def packed_numbers(data, key):
-    """The numbers behind a key of an ELF's notes, which are in MessagePack."""
+    """The numbers that follow a key in an ELF file's notes, which are in MessagePack."""
     forms = {0xcc: ">B", 0xcd: ">H", 0xce: ">I"}
     at = [found.end() for found in re.finditer(re.escape(key), data)]
     return [data[i] if data[i] < 0x80 else struct.unpack_from(forms[data[i]], data, i + 1)[0]
@@ -219,7 +220,7 @@ def by_amd(job):
 
 # ---- Intel ----
 
-MEDIA_VFE_STATE, LOCAL_SURFACE, ENVIRONMENT = 18, 15, 23  # tokens of what a driver patches
+MEDIA_VFE_STATE, LOCAL_SURFACE, ENVIRONMENT = 18, 15, 23  # tokens of the fields that a driver patches
 
 
 def intel_kernels(data):
@@ -281,7 +282,7 @@ def by_nvidia(job):
 
 
 def clang_with_library():
-    """The newest clang that reads the built-in functions that are there for AMD's processors."""
+    """The newest clang that can read the installed library of built-in functions for AMD's processors."""
     library = "/usr/lib/clc/amdgcn--amdhsa.bc"
     found = [c for c in (f"clang-{v}" for v in range(30, 13, -1)) if shutil.which(c)] + ["clang"]
     for clang in found:
@@ -312,7 +313,7 @@ def distinct(pool, clang, programs):
 
 
 def mentioned(option, text):
-    """Whether a text has a macro's name; types and their like are pasted together."""
+    """Whether a text has a macro's name; names of types and similar ones are pasted together."""
     name = option[2:].split("=")[0]
     return re.match(r"FV_(T|HAS)\d$", name) or re.search(r"\b%s\b" % name, text)
 
@@ -322,7 +323,7 @@ def needs_tensor_cores(program):
 
 
 def jobs_for(programs, every, clang, library, ocloc):
-    """(compiler, function, job) of all that is to be compiled."""
+    """(compiler, function, job) of every compilation."""
     count = collections.Counter()
 
     def chips(compiler, all_chips):
@@ -336,7 +337,7 @@ def jobs_for(programs, every, clang, library, ocloc):
             if nvrtc.library:
                 known = [a for a in NVIDIA if a in nvrtc.architectures() and
                          (a >= 80 or not needs_tensor_cores(program))]
-                # Those with and without tensor cores ask for the same of many.
+                # Many programs are the same with and without tensor cores.
                 for chip in chips(("nvidia", needs_tensor_cores(program)), known):
                     yield program, f"sm_{chip}", by_nvidia, (program, chip)
             continue
@@ -360,7 +361,7 @@ COMPILERS = ("spir64", *AMD, *INTEL, *(f"sm_{a}" for a in NVIDIA))
 
 
 def faults(program, compiler, verdict):
-    """What is not as it should be."""
+    """The failures in a result."""
     if verdict.error:
         return ["does not build: " + " ".join(verdict.error.split())[:300]]
     found = []
@@ -375,7 +376,7 @@ def faults(program, compiler, verdict):
 
 
 def cell(compiler, verdicts):
-    """Worst case of a row and a compiler."""
+    """The worst result in a row for a compiler."""
     if not verdicts:
         return ""
     most = lambda field: max(getattr(v, field) for v in verdicts)

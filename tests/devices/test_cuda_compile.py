@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""test_cuda_compile.py: every CUDA program compiles, for every architecture that the toolkit at hand
-knows: by NVRTC, as the library does it, and by nvcc, as the build does it. No GPU is needed.
+"""test_cuda_compile.py: every CUDA program compiles for every architecture that the installed toolkit
+supports: with NVRTC as in the library, and with nvcc as in the build. No GPU is needed.
 
     test_cuda_compile.py path/to/cuda_programs [--long] [--jobs N]
 
-The programs are those that the cases of the kernel checker ask for. One of each kernel function and
-mechanism, architectures in turn; with --long all of them for one, and a part of them for the others.
-Architectures that the toolkit does not know are counted as skipped. Standard library only.
+The programs are those that the cases of the kernel checker need. One program of each kernel function and
+mechanism is compiled, for alternating architectures; with --long, all are compiled for one architecture, and a part
+of them for the others. Unsupported architectures are counted as skipped. Standard library only.
 """
 import argparse
 import ctypes
@@ -44,7 +44,7 @@ class Nvrtc:
         return list(known)
 
     def text(self, program, what):
-        """What the compiler has of a program: "ProgramLog", "CUBIN"."""
+        """A text of the compiler about a program: "ProgramLog" or "CUBIN"."""
         size = ctypes.c_size_t()
         getattr(self.library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
         out = ctypes.create_string_buffer(size.value)
@@ -52,7 +52,7 @@ class Nvrtc:
         return out.raw
 
     def compile(self, text, options):
-        """The binary, or None, and what the compiler said."""
+        """The binary, or None, and the compiler's messages."""
         program = ctypes.c_void_p()
         self.library.nvrtcCreateProgram(ctypes.byref(program), text, b"program.cu", 0, None, None)
         given = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
@@ -110,7 +110,7 @@ def first_of_each(programs, key):
 
 
 def jobs_for(programs, known, long):
-    """(program, architecture) of NVRTC's."""
+    """(program, architecture) of the compilations with NVRTC."""
     functions = first_of_each(programs, lambda p: (p.file, p.mechanism, p.entry, p.since))
     kernels = first_of_each(programs, lambda p: (p.kernel, p.options[0]))
     if long:
@@ -118,8 +118,8 @@ def jobs_for(programs, known, long):
         jobs = [(p, main) for p in programs] + [(p, a) for a in known if a != main for p in kernels]
     else:
         jobs = [(p, known[i % len(known)]) for i, p in enumerate(functions)]
-    # What an architecture is too old for is compiled for the next one. The tensor cores of sm_75 are
-    # its own.
+    # A program for which an architecture is too old is compiled for the next one. Programs for the tensor
+    # cores of sm_75 are for sm_75 alone.
     next_one = lambda p: min(k for k in known if k >= p.since)
     return [(p, next_one(p) if a < p.since or p.since == 75 else a) for p, a in jobs]
 

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""test_cuda_constants.py: what NVIDIA's own compiler makes of the inline PTX of cuda_ptx.h where all
-operands are constants. No GPU is needed.
+"""test_cuda_constants.py: checks the inline PTX of cuda_ptx.h by NVIDIA's compiler, which evaluates
+instructions whose operands are constants. No GPU is needed.
 
     test_cuda_constants.py path/to/cuda_ptx.h
 
-ptxas works such instructions out by itself and stores the result, a number of 32 bits in a MOV. It is
-looked for in the program, for hard numbers and each architecture, beside what it would be were the
-operands the other way round, which must not be there. Instructions of tensor cores, copies and those
-that ptxas leaves to the GPU (bfloat16, prmt) are the business of test_ptx.cpp alone. Standard library
-only.
+ptxas replaces such an instruction by a MOV of its 32-bit result. For difficult operands and each architecture the
+test searches the program for the expected result, and for the result with the operands exchanged, which must not
+occur. Instructions of tensor cores, copies, and those that ptxas does not evaluate (bfloat16, prmt) are covered by
+test_ptx.cpp alone. Standard library only.
 """
 import os
 import shutil
@@ -36,11 +35,11 @@ def f16x2(low, high):
 
 
 def tf32(x):
-    """Ties away from zero."""
+    """Rounds to tf32, ties away from zero."""
     return (f32(x) + 0x1000) & ~0x1fff
 
 
-# Calls, what comes out, and what must not: the operands swapped, or another rounding.
+# Calls, the expected result, and a wrong one: with swapped operands, or another rounding.
 PAIRS = ((1.0, 2.0), (2049.0, -2051.0), (65520.0, 6e-8), (1.00048828125, -65519.99), (3e-8, 0.333))
 HALVES = (1.5, 2049.0, 2051.0, -65520.0, 65519.99, 6e-8, 0.1)
 TIES = (1.00048828125, -1.00048828125, 1.000488, 3.14159274, 1e-39)
@@ -52,7 +51,7 @@ CASES += [("fv_tf32(%rf)" % x, 80, tf32(x), f32(x) & ~0x1fff if tf32(x) != f32(x
           for x in TIES]
 CASES += [("fv_bits_of(fv_exp2_fast(%rf))" % x, 75, f32(2.0 ** x), None) for x in (3.0, -7.0)]
 CASES += [("fv_bits_of(fv_log2_fast(%rf))" % x, 75, f32(y), None) for x, y in ((8.0, 3.0), (0.25, -2.0))]
-NOTHING = "0x5a5a5a5a" # what else is in a kernel
+NOTHING = "0x5a5a5a5a" # numbers that every kernel contains
 
 
 def compiled(nvcc, header, sm):
@@ -81,7 +80,7 @@ def sections(elf):
 
 
 def constants(code):
-    """Numbers of 32 bits in instructions, which have 16 bytes."""
+    """The 32-bit numbers in the instructions, which have 16 bytes each."""
     return {struct.unpack_from("<I", code, at + 4)[0] for at in range(0, len(code), 16)}
 
 

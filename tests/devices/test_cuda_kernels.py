@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""test_cuda_kernels.py: the kernels of every CUDA device against their references.
+"""test_cuda_kernels.py: compares the kernels of every CUDA device with their references.
 
     test_cuda_kernels.py path/to/check path/to/fovea [path/to/libemulated_cuda.so] [--long]
 
-Without a CUDA device the emulated one is taken: one case in 17 of every kernel, of those that there are for
-each mechanism only a few mechanisms, and no convolution of 16 bits, then the same with the threads of a
-block in the opposite order: a barrier that is missing shows in one of them. That it does is tried first, with kernels that do not wait at
-any. Then, of those that only a device of sm_75 has and of one that all have, one case in 34. With --long it
-takes one case in 4 of all, and some on a device of each architecture. A real device takes one case in 17 of
-the same kernels (most of the time goes by compiling them), and with --long all of all. Standard library
-only.
+Without a CUDA device the test uses the emulated one. It runs one case in 17 of every kernel, with a few
+mechanisms only and without 16-bit convolutions; then the same cases with the threads of a block in the opposite
+order, because a missing barrier shows in one of the two orders. Kernels without barriers are run first to check that
+missing barriers are found. Kernels that only an sm_75 device has, and one that all devices have, run one case in 34.
+With --long, one case in 4 of all kernels runs, and some on a device of each architecture. A real device runs one case
+in 17 of the same kernels (compiling them takes most of the time), and with --long all cases of all kernels. Standard
+library only.
 """
 import os
 import sys
@@ -26,7 +26,7 @@ def lies(**values):
 
 
 def races(check):
-    """Whether kernels whose threads do not wait for one another are found out."""
+    """Whether errors of kernels without barriers are found."""
     quiet = {"stdout": os.dup(1)}
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     wrong = [any(run(check, "cuda:0", 24, ["--kernel", name], lies(barrier=0, order=order))[1] > 0

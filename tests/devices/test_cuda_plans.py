@@ -1,9 +1,9 @@
-"""test_cuda_plans.py: every program that plans ask for where there is no NVRTC is in fallback.txt, or
-another choice of its step's, or another kernel's that stands in for it. No program need be compiled.
+"""test_cuda_plans.py: without NVRTC, fallback.txt has every program that plans need, or one of another choice
+for the same step, or one of another kernel that replaces it. No program is compiled.
 
 usage: test_cuda_plans.py ROOT CUDA_PLANS EMULATOR DEVICE...
 
-DEVICE is what the emulator is to be: sm=75, or sm=80,units=8.
+DEVICE is the device that the emulator presents: sm=75, or sm=80,units=8.
 """
 import os
 import subprocess
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def plans(program, emulator, device):
-    """For each step that plans have the texts of its choices."""
+    """For each step of the plans, the texts of its choices."""
     told = subprocess.run([program, "cuda:0", "--list"], capture_output=True, text=True,
                           env={**os.environ, "FOVEA_CUDA": emulator, "FOVEA_NVRTC": "/none",
                                "FOVEA_CACHE": "", "FOVEA_WISDOM": "", "EMULATED_CUDA": device})

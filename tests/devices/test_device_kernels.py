@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""test_device_kernels.py: the kernels of every OpenCL device of the machine against their references.
+"""test_device_kernels.py: compares the kernels of every OpenCL device of the machine with their references.
 
     test_device_kernels.py path/to/check path/to/fovea path/to/libhostile_cl.so [FAMILY | --sample] [--long]
 
-FAMILY: only kernels of a family of operations, see FAMILIES. The first device takes one case in 288 of
-every kernel, of those that there are for each mechanism only those of KEPT, and no convolution of 16 bits,
-which is the text of the product in another place; compiling takes most of the time. With --sample it takes
-as many of a kernel of each family. With --long it takes all, and the other devices one case in 6. Kernels
-for local memory also run on a first device that was made to say that it has some, and those in float16
-arithmetic on one that emulates it. Standard library only.
+FAMILY: only kernels of a family of operations, see FAMILIES. The first device runs one case in 288 of every
+kernel, with the mechanisms of KEPT only and without 16-bit convolutions, which share the text of the matrix
+multiplications; compiling takes most of the time. With --sample it runs as many cases of one kernel per family. With
+--long it runs all, and the other devices run one case in 6. Kernels for local memory also run on a first device that
+is made to report local memory, and kernels in float16 arithmetic on one that emulates it. Standard library only.
 """
 import os
 import re
@@ -24,7 +23,7 @@ import mech_text  # noqa: E402
 KEPT = ("elu1", "identity", "mala")
 LEFT_OUT = [name for name in mech_text.mechanisms(os.path.join(ROOT, "src", "mech"))
             if name not in KEPT]
-# The first that a kernel's name begins like has it.
+# A kernel belongs to the first family whose prefix its name has.
 FAMILIES = {
     "products": r"(gemm|conv)_",
     "softmax": r"(w?softmax|foveated|keys_i8)_",
@@ -58,20 +57,20 @@ def family(name):
 
 
 def kernels(check, device, wanted=None, settings=()):
-    """Names of the kernels of a device, those of a family or all."""
+    """The names of a device's kernels, of one family or all."""
     names = subprocess.run([check, "--device", device, "--list"], capture_output=True, text=True,
                            check=True, env={**os.environ, **dict(settings)}).stdout.split()
     return [name for name in names if wanted in (None, family(name))]
 
 
 def some(names):
-    """Fewer mechanisms, and fewer convolutions."""
+    """The kernels without most mechanisms, and without some convolutions."""
     left_out = re.compile("^conv_b?f16_|_(%s)_((local|mma|mma_f16|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
     return [name for name in names if not left_out.search(name)]
 
 
 def with_dots(lies, words):
-    """The lies of a device that also has integer dot products, in the words of one extension."""
+    """The settings of a hostile device that also has integer dot products, by the functions of one extension."""
     return {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",dots=%d" % words}
 
 

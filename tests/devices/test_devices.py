@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""test_devices.py: the golden vectors through the program on every OpenCL device of the machine, or on
+"""test_devices.py: runs the golden vectors with the program on every OpenCL device of the machine, or on
 every CUDA device.
 
     test_devices.py path/to/fovea [--cuda [path/to/libemulated_cuda.so]] [--sample | --long] [--match TEXT]
 
-The first device takes every sixth model and every 24th operator, the others every 36th case, and with
---long each takes all; with --sample the first takes a few and the others none. Without a CUDA device
-the emulated one is taken, which is slow: it takes every 36th case, and with --long all but the longest.
-Compiled kernels are kept where FOVEA_CACHE says, else in the working directory. Standard library only.
+The first device runs every sixth model and every 24th operator, the others every 36th case; with --long
+each runs all; with --sample the first runs a few and the others none. Without a CUDA device the test uses the
+emulated one, which is slow: it runs every 36th case, and with --long all except the longest. Compiled kernels are
+stored in FOVEA_CACHE, else in the working directory. Standard library only.
 """
 import json
 import os
@@ -19,11 +19,11 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import test_golden
 
 SAMPLE = ("models/dinov2-", "ops/mala-", "ops/gated-delta-rule-")
-MODELS, OPERATORS, OTHERS = 6, 24, 36  # one of this number is run
+MODELS, OPERATORS, OTHERS = 6, 24, 36  # one in this number of cases is run
 
 
 def devices(exe, kind="cl:"):
-    """Ids and names of the devices of a kind. Those of Mesa are there when they are named."""
+    """Ids and names of the devices of a kind. Mesa's devices exist only if they are enabled by name."""
     os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
     os.environ.setdefault("FOVEA_CACHE", os.path.join(os.getcwd(), "kernels"))
     info = json.loads(subprocess.run([exe, "info", "--json"], capture_output=True, text=True,
@@ -32,8 +32,8 @@ def devices(exe, kind="cl:"):
 
 
 def cuda_devices(exe, arguments):
-    """The CUDA devices, or in their place the emulated one, if the first argument names it; whether
-    it is that."""
+    """The CUDA devices, else the emulated one if the first argument names it; and whether it is the
+    emulated one."""
     found = devices(exe, "cuda:")
     if found or not arguments or arguments[0].startswith("--"):
         return found, False
@@ -43,12 +43,12 @@ def cuda_devices(exe, arguments):
 
 
 def options(case):
-    """The forms of a causal case; one run of any other."""
+    """The options of each run: both forms of a causal case, one run of any other."""
     return [["--form", "recurrent"], ["--form", "chunk"]] if case.causal else [[]]
 
 
 def share(cases, index, long, emulated):
-    """What the device of that index takes."""
+    """The cases that the device of that index runs."""
     if emulated:
         return [c for c in cases if not c.long][::1 if long else OTHERS]
     if long:

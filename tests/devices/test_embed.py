@@ -1,4 +1,4 @@
-"""test_embed.py: texts of kernels, which gpu/embed.py makes shorter, keep the tokens of every line.
+"""test_embed.py: gpu/embed.py shortens the texts of kernels without changing the tokens of any line.
 
 usage: test_embed.py ROOT
 """
@@ -12,7 +12,7 @@ TOKEN = re.compile(r"""
     | \.\.\. | <<= | >>= | -> | \+\+ | -- | << | >> | <= | >= | == | != | && | \|\|
     | [-+*/%&|^]= | \#\# | ::
     | \S""", re.X)
-# What is hard to tell apart, and what it becomes.
+# Lines whose tokens are hard to separate, and their shortened form.
 CASES = [
     ("a = b + c;", "a=b+c;"),
     ("a = - -b + +c - --d;", "a= - -b+ +c- --d;"),
@@ -33,7 +33,7 @@ CASES = [
 
 
 def tokens(line):
-    """A line's tokens; that of #define with what says whether the macro has parameters."""
+    """A line's tokens. The name after #define includes a following parenthesis, which makes the macro a function."""
     found = re.match(r"\s*#\s*define\s+\w+\(", line)
     return [bool(found)] + TOKEN.findall(line)
 

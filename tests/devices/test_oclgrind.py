@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""test_oclgrind.py: kernels in Oclgrind, which simulates a device and reports data races and accesses
+"""test_oclgrind.py: runs kernels in Oclgrind, which simulates a device and reports data races and accesses
 outside of buffers.
 
     test_oclgrind.py path/to/check path/to/fovea path/to/libhostile_cl.so [--long]
 
-The smallest golden operator of every mechanism in both forms, and cases of the kernel checker:
-those of some kernels, with --long of all. Any report is a failure. That there can be one is tried
-first, with kernels whose barriers were taken away. Standard library only.
+Runs the smallest golden operator of every mechanism in both forms, and cases of the kernel checker for
+some kernels, with --long for all. Any report is a failure. Kernels with their barriers removed are run first to check
+that races are reported. Standard library only.
 
-Programs are compiled as they stand: an optimiser reads ahead of a condition what another work-item
-writes behind it, which is no race of the program's. Oclgrind gets its place as a driver of the
-loader's: put before the program (`oclgrind program`) it would not be found by dlsym.
+Programs are compiled without optimisation: an optimiser may move a load before a condition, past which another
+work-item writes, and Oclgrind would report a race that the program does not have. Oclgrind is registered as a driver
+of the OpenCL loader, because dlsym does not find it when it is run as `oclgrind program`.
 """
 import os
 import shutil
@@ -24,7 +24,7 @@ import test_golden
 SOME = ("layernorm", "gemm_f32", "gemm_i8", "gemm_w8", "_elu1", "lattn_apply_mala_cl", "wsoftmax", "softmax_local",
         "softmax_i8", "keys_i8",
         "foveated", "cells", "dwconv", "resize_x")
-STATES = ("map_", "mean_", "groupnorm") # calls go on with what others left: nearly all small cases
+STATES = ("map_", "mean_", "groupnorm") # nearly all small cases, whose calls continue with the state of earlier ones
 DRIVER = "liboclgrind-rt-icd.so"
 
 
@@ -47,14 +47,14 @@ def environment(folder, path):
     env = {k: v for k, v in os.environ.items() if not k.startswith("OCL")}
     env.update(OCL_ICD_VENDORS=folder, OCLGRIND_DATA_RACES="1", OCLGRIND_CHECK_API="1",
                OCLGRIND_BUILD_OPTIONS="-O0", OCLGRIND_LOG=os.path.join(folder, "log"),
-               FOVEA_CACHE="", # another compiler's binaries are of no use
+               FOVEA_CACHE="", # binaries of another compiler cannot be used
                MALLOC_ARENA_MAX="1", MALLOC_MMAP_THRESHOLD_="4294967296",
-               MALLOC_TRIM_THRESHOLD_="4294967296") # two thirds of its time went to the kernel
+               MALLOC_TRIM_THRESHOLD_="4294967296") # the system's memory management took two thirds of the time
     return env
 
 
 def run(command, env, more):
-    """Exit status, the last of what was said, Oclgrind's report."""
+    """Exit status, end of the output, Oclgrind's report."""
     log = env["OCLGRIND_LOG"]
     if os.path.exists(log):
         os.remove(log)
@@ -68,7 +68,7 @@ def run(command, env, more):
 
 
 def kernels(check, hostile, long):
-    """(name, command, environment). The lies let the kernels for CPUs run, and keep groups small."""
+    """(name, command, environment). The hostile driver's settings enable the kernels for CPUs and keep groups small."""
     lies = {"FOVEA_OPENCL": hostile, "HOSTILE_CL": "vectors=8"}
     small = dict(lies, OCLGRIND_MAX_WGSIZE="32")
     base = [check, "--device", "cl:0", "--small"]

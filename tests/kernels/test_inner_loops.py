@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""test_inner_loops.py: what compilers make of the inner loops of GEMM and attention.
+"""test_inner_loops.py: checks the machine code of the inner loops of GEMM and attention.
 
     test_inner_loops.py path/to/build [--verbose]
 
 Compiles the templates of platform/cpu/tmpl with the flags of the build, for NEON and the levels above it with
-every compiler for AArch64 that is here, and for the levels of x86 with the compiler of a build for them, and
+every installed compiler for AArch64, and for the levels of x86 with the compiler of a build for them, and
 disassembles them. The hot loop is the innermost one with the most multiply-adds of the kernel's kind. In it no
-instruction may touch the stack, and the multiply-adds' share of all vector instructions must reach the
-kernel's: where a load of two registers counts as two, and where it counts as the instruction that it is. The
-judgement is tried on loops that must fail: the same with more loads, the same with a spill, and one that
-the compiler was left half of the registers for. Standard library only.
+instruction may access the stack, and the share of multiply-adds among all vector instructions must reach the
+kernel's minimum: one for counting a load of two registers as two instructions, one for counting it as one. The check
+itself is tested on loops that must fail: the same with more loads, the same with a spill, and one that was compiled
+with half of the registers. Standard library only.
 """
 import collections
 import json
@@ -63,7 +63,7 @@ Loop = collections.namedtuple("Loop", "adds vectors pairs stack")
 
 
 class Arm64:
-    """How its instructions read, and who compiles for it."""
+    """The syntax of AArch64's instructions, and the compilers for it."""
     kernels = KERNELS
     branch = re.compile(r"(?:b\.\w+|b|cbn?z|tbn?z)\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+)\b")
     vector = re.compile(r"\b[vqdsh]\d+\b")
@@ -112,8 +112,8 @@ def all_flags(build):
 
 
 def build_flags(build, level, left_out=LEFT_OUT):
-    """The compiler of the kernels of a level, where and with what the build calls it, but for what is left
-    out, and the folder of the templates."""
+    """The compiler of a level's kernels, its working directory and flags in the build (without those for outputs),
+    and the folder of the templates."""
     for c, words in commands(build):
         if not c["file"].endswith(TEMPLATE % "gemm_i8") and not c["file"].endswith(TEMPLATE % "gemm"):
             continue
@@ -166,7 +166,7 @@ def measure(arch, body, add):
 
 
 def hot_loop(arch, functions, kernel):
-    """Its text."""
+    """The text of the hot loop."""
     found = [[]]
     for code in functions:
         found += [body for body in innermost(arch, code)
@@ -202,7 +202,7 @@ class Count:
         self.verbose = verbose
 
     def note(self, arch, what, body, kernel, good=True):
-        """One loop; `good`: whether nothing may be wrong with it, or something must."""
+        """Checks one loop; `good`: whether it must pass or must fail."""
         loop = measure(arch, body, kernel.add)
         wrong = fault(loop, kernel)
         right = good == (wrong is None)

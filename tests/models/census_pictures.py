@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""census_pictures.py: every class of image processors, on every kind of picture, by torchvision and by Pillow:
-the normalised pixels, and what a tiny random model makes of them, against transformers.
+"""census_pictures.py: compares every class of image processors, on every kind of picture, by torchvision and by
+Pillow, with transformers: the normalised pixels, and the output of a tiny random model.
 
     census_pictures.py path/to/fovea [--only NAME,..] [--table]
 
@@ -21,10 +21,10 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
-PIXELS = 2e-6  # of values up to 3: normalising in another order
+PIXELS = 2e-6  # for values up to 3: differences by another order of normalising
 OUTPUT, EQUAL = 1e-3, 1e-5  # of the largest value; EQUAL where bytes were resized
 
-# Class, how it resizes, its model, sizes other than the class's own.
+# Class, its way of resizing, its model, sizes other than the class's own.
 CLASSES = {
     "ViT": ("bytes", "vit", {}), "DeiT": ("bytes", "deit", {}), "Bit": ("bytes", "dinov2", {}),
     "CLIP": ("bytes", "clip", {}), "DINOv3ViT": ("floats", "dinov3", {}), "OwlViT": ("bytes", "owlvit", {}),
@@ -47,7 +47,7 @@ def skip(why):
 
 
 def begin():
-    """In the interpreter that has the references."""
+    """Restarts in the interpreter that has the reference packages."""
     python = os.environ.get("FOVEA_REFERENCE_PYTHON")
     if not python:
         skip("FOVEA_REFERENCE_PYTHON names no interpreter with transformers; see the top of census_pictures.py")
@@ -81,7 +81,7 @@ torch.set_num_threads(max(2, torch.get_num_threads()))  # with one thread torchv
 
 
 def picture(path, kind):
-    """A file of that kind, whose name is `path` and an ending."""
+    """Writes a file of that kind; its name is `path` and an extension."""
     if kind in ("grey", "grey16", "palette", "rgba"):
         pixel_model.picture(path + ".png", 301, 223, kind)
         return path + ".png"
@@ -109,7 +109,7 @@ def opened(path, converts):
 
 
 def model(kind):
-    """A tiny random one, and what is read of its output."""
+    """A tiny random model, and the part of its output that is compared."""
     t, small = transformers, {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
                               "intermediate_size": 64}
     made = {
@@ -179,7 +179,7 @@ class Class:
         return (False, True) if self.arithmetic == "bytes" else (False,)
 
     def compare(self, path, pillow):
-        """Largest differences (of the pixels, of the output as a part of the largest value)."""
+        """The largest differences: of the pixels, and of the output relative to its largest value."""
         options = ["--backend", "pillow"] if pillow else []
         processor = self.processor(pillow)
         image = opened(path, getattr(processor, "do_convert_rgb", False))

@@ -1,7 +1,7 @@
 """language_cases.py: small language models of every kind with random weights, as checkpoints.
 
-tests/data/language.json has the names and shapes that flash-linear-attention's classes give them; values follow
-from a seed. tests/data/make_language.py works out their logits with these classes.
+tests/data/language.json has the names and shapes of flash-linear-attention's classes; values follow from a seed.
+tests/data/make_language.py computes their logits with these classes.
 """
 import json
 import os
@@ -14,7 +14,7 @@ TOKENS = 300
 POSITIONS = [0, 1, 3, 17, 63, 64, 128, 256, 299]
 COMMON = {"hidden_size": 32, "num_hidden_layers": 2, "vocab_size": 61, "intermediate_size": 48, "norm_eps": 1e-6,
           "hidden_act": "swish"}
-# What differs; the rest is the class's default.
+# Settings that differ from the class's defaults.
 CASES = {
     "retnet": {"model_type": "retnet", "num_heads": 2},
     "retnet_shared": {"model_type": "retnet", "num_heads": 4, "num_kv_heads": 2, "feature_map": "relu",
@@ -51,7 +51,7 @@ def draws(case):
 
 
 def value_of(name, shape, draw):
-    """Spread as a trained model's would be, so that decays are near 1 and logits near 1."""
+    """Values with the spread of a trained model's, so that decays and logits are near 1."""
     u = draw.uniform(-1, 1, shape)
     if name.endswith("norm.weight") or "norm_swish_gate" in name:
         u = 1 + 0.3 * u
@@ -71,7 +71,7 @@ def value_of(name, shape, draw):
 
 
 def tensors_of(case, shapes):
-    """Values of every tensor, in the order of their names."""
+    """The values of every tensor, in the order of the names."""
     draw = draws(case)
     return {name: value_of(name, shape, draw) for name, shape in sorted(shapes.items())}
 

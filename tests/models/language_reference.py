@@ -56,7 +56,7 @@ MAPS = {"nala": nala, "nala-paper": nala_paper}
 # ---- parts of a mixer ----
 
 def rotated(x):
-    """Halves of every head turned by the token's position."""
+    """Rotary positions: rotates the halves of every head by the token's position."""
     n, _, d = x.shape
     angle = np.arange(n)[:, None] * 10000.0 ** (-np.arange(0, d, 2) / d)
     c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -65,7 +65,7 @@ def rotated(x):
 
 
 def convolved(x, weight, bias):
-    """Of every channel with its own tokens before."""
+    """Causal convolution of every channel."""
     taps = weight.reshape(len(weight), -1)
     before = np.concatenate([np.zeros((taps.shape[1] - 1, x.shape[1])), x])
     y = sum(before[j:j + len(x)] * taps[:, j] for j in range(taps.shape[1]))
@@ -73,7 +73,7 @@ def convolved(x, weight, bias):
 
 
 def gates(weight, x, heads, fields):
-    """(tokens, heads, 1) of q or k (tokens, heads, d), or of the block's input."""
+    """Gates (tokens, heads, 1), computed from q or k (tokens, heads, d), or from the block's input."""
     flat = x.reshape(len(x), -1)
     if weight.shape[0] == flat.shape[1]:
         logits = flat @ weight
@@ -83,12 +83,12 @@ def gates(weight, x, heads, fields):
 
 
 def map_of(fields):
-    """NaLa's map in the name of an attention, such as "sla-delta-rule:nala"; or None."""
+    """NaLa's map if the name of an attention has it, such as "sla-delta-rule:nala"; else None."""
     return MAPS.get(fields.get("attention", "").partition(":")[2])
 
 
 def scan(q, k, v, decay, beta):
-    """o_t = q_t S_t; S = e^decay S, then k^T v is added, or with `beta` what k does not remember of v."""
+    """o_t = q_t S_t; S = e^decay S + k^T v; with `beta` (the delta rule) v - k S is added instead of v."""
     n, heads, d = q.shape
     state, out = np.zeros((heads, d, v.shape[-1])), np.empty(v.shape)
     for t in range(n):
@@ -111,7 +111,7 @@ class Mixer:
         return self.tensors.get(self.prefix + name + "." * bool(part) + part)
 
     def repeated(self, x, heads):
-        """(tokens, all heads, channels), each of `heads` for as many that share it."""
+        """(tokens, all heads, channels): each of `heads` is repeated for all heads that share it."""
         x = x.reshape(len(x), heads, -1)
         return np.repeat(x, max(self.heads, self.shared) // heads, 1)
 
@@ -121,7 +121,7 @@ class Mixer:
         return self.c.get("qk_activation", "silu") if self.delta else self.c.get("feature_map") or "identity"
 
     def projected(self, x):
-        """q, k, v of all heads, activated as the layer does, but for what is a feature map."""
+        """q, k, v of all heads with the layer's activation, without feature maps."""
         out, sla_map = [], map_of(self.fields)
         act = self.activation()
         for name in "qkv":
@@ -206,7 +206,7 @@ class Mixer:
 
 
 def logits(config, tensors, ids, fields={}):
-    """After each of `ids`; `fields`: what "fovea" of config.json says."""
+    """The logits after each of `ids`; `fields`: the section "fovea" of config.json."""
     t = {k: v.astype(np.float64) for k, v in tensors.items()}
     eps = config["norm_eps"]
     x = t["model.embeddings.weight"][ids]

@@ -1,10 +1,10 @@
-"""pixel_model.py: a ViT whose first block gives back its pixels, so that what preprocessing makes of a picture
-can be read from `fovea run`. Standard library only.
+"""pixel_model.py: a ViT whose first block outputs its pixels, so that `fovea run` shows the result of
+preprocessing. Standard library only.
 
-    folder(path, files)      writes it, and `files`, {name: object}, beside it
+    folder(path, files)      writes the model and `files`, {name: object}
     pixels(fovea, path, picture, *options, patch=4)
-                             (width, height, rows, text): rows[y][x] is (r, g, b), normalised; `text` is what the
-                             program says on stderr
+                             (width, height, rows, text): rows[y][x] is (r, g, b), normalised; `text` is the
+                             program's stderr
     picture(path, width, height, kind)
                              writes a picture of waves, edges and noise
 """
@@ -65,8 +65,8 @@ def _tensors(timm, patch):
 
 
 def folder(path, files=None, patch=PATCH):
-    """A patch of `patch` pixels; `files` may have a config.json of timm's kind, whose names the tensors then have,
-    or the section "fovea" of one."""
+    """Writes a model with patches of `patch` pixels. `files` may have timm's config.json, in which case tensors have
+    timm's names, or the section "fovea" of config.json."""
     files = dict(files or {})
     config = files.pop("config.json", {})
     config = {**(TIMM if "architecture" in config else _config(patch)), **config}
@@ -137,7 +137,7 @@ def _png(path, width, height, depth, kind, rows, more=b""):
 
 
 def picture(path, width, height, kind="rgb"):
-    """kind: rgb, rgba, grey, grey-alpha, grey16; palette, which has transparent entries. A PNG."""
+    """Writes a PNG of a kind: rgb, rgba, grey, grey-alpha, grey16, or palette, which has transparent entries."""
     noise = random.Random(width * 1000 + height)
     rgb = [[_colour(x, y, width, height, noise) for x in range(width)] for y in range(height)]
     alpha = [[(x * 7 + y * 5) % 256 if x * 2 < width else 255 * (y % 3 > 0) for x in range(width)]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_attention_maps.py: attention maps of the pyramids against their float64 references.
+"""test_attention_maps.py: compares attention maps of the pyramids with their float64 references.
 
     test_attention_maps.py path/to/fovea
 
-The references of test_pyramid.py and test_polaformer.py work out a picture, and what their attentions weigh is
-noted on the way: with rotations, learned powers, biases, in windows and shifted ones. Row by row it must be what
-`fovea run --attention-map` calls the model's own, with its entropy and share of negative weights.
+The references of test_pyramid.py and test_polaformer.py run a picture and record their attention weights: with
+rotations, learned powers, biases, in windows and shifted windows. Each row must equal the model's own row of
+`fovea run --attention-map`, with its entropy and its share of negative weights.
 """
 import json
 import os
@@ -22,7 +22,7 @@ import test_polaformer as pola
 import test_pyramid as pyramid
 
 EXE = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
-NOTED = []  # of each call: one head's matrix, or all heads'
+NOTED = []  # recorded matrices, by call: of one head, or of all heads
 
 
 def noting(core):
@@ -40,7 +40,7 @@ def noting_scores(softmax):
 
 
 def polar_weights(q, k, positions, t, stem, heads, alpha):
-    """Mean of both streams, (heads, queries, keys)."""
+    """The mean of both streams' weights, (heads, queries, keys)."""
     sigma = np.logaddexp(0, t[stem + "scale"].reshape(-1))
     power = 1 + alpha / (1 + np.exp(-t[stem + "power"].reshape(heads, 1, -1)))
     q, k = (pola.heads_of(x / sigma, heads) for x in (q, k + positions))
@@ -78,7 +78,7 @@ class Maps(unittest.TestCase):
         pola.save(self.folder + "/in.safetensors", {"input": image[None]})
 
     def own(self, x, y, block, *options):
-        """The model's own row, as a list of weights, and the whole."""
+        """The weights of the model's own row, and the whole record."""
         p = subprocess.run([EXE, "run", self.folder, self.folder + "/in.safetensors", "--json", "--compute", "f32",
                             "--attention-map", "%d,%d,%s/map.png" % (x, y, self.folder), "--attention-block",
                             str(block), *options], capture_output=True, text=True)
@@ -157,7 +157,7 @@ class Maps(unittest.TestCase):
         self.pvt(pola.pvt_config(attn_type="SS", depths=[2, 2], sr_ratios=[3, 1], num_heads=[2, 4]), (37, 61))
 
     def windowed(self, grid, w, shift, x, y):
-        """What the query at (x, y) weighs on the grid of whole windows, whose matrices were noted."""
+        """The weights of the query at (x, y) on the grid of whole windows, from the recorded matrices."""
         size = [-(-n // w) * w for n in grid]
         number = np.roll(np.arange(size[0] * size[1]).reshape(size), (-shift, -shift), (0, 1))
         places = pola.windows(number[..., None], size, w)[..., 0]  # of every window's tokens

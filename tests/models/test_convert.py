@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_convert.py: what python/convert.py makes of checkpoints that are as they should be.
+"""test_convert.py: python/convert.py converts valid checkpoints.
 
     test_convert.py path/to/fovea
 
-However weights are stored, shared, wrapped, named and split into files, they must come out as the folder of
-the same weights, bit by bit, and run; constructors that it knows must make checkpoints of the published sizes.
-What is refused is in test_convert_refused.py. PyTorch is not needed.
+However the weights are stored, shared, wrapped, named and split into files, the result must be a folder with the
+same weights, bit by bit, that runs; known constructors must make checkpoints of the published sizes.
+test_convert_refused.py tests invalid checkpoints. PyTorch is not needed.
 """
 import argparse
 import collections
@@ -70,13 +70,13 @@ class Tests:
                               capture_output=True, text=True, cwd=self.folder)
 
     def convert(self, what, *arguments):
-        """Whether the command did it."""
+        """Runs the command; returns whether it succeeded."""
         p = self.command(*arguments)
         self.note(what, p.stderr if p.returncode else None)
         return p.returncode == 0
 
     def run(self, model, image):
-        """Outputs of the model on an image, as a file's bytes."""
+        """The outputs of the model for an image, as the bytes of a file."""
         p = subprocess.run([self.exe, "run", model, image, "--compute", "f32", "-o", self.path("out.safetensors")],
                            capture_output=True, text=True, cwd=self.folder)
         if p.returncode:
@@ -90,7 +90,7 @@ def tensors_of(weights, prefix=""):
 
 
 def differs(folder, weights):
-    """What of a written folder is not `weights`, bit by bit."""
+    """Names the tensors of a written folder that differ from `weights`, bit by bit; None if all are equal."""
     got = pola.load(os.path.join(folder, "model.safetensors"))
     if set(got) != set(weights):
         return "other tensors: %s" % sorted(set(got) ^ set(weights))[:4]
@@ -99,7 +99,7 @@ def differs(folder, weights):
 
 
 def published(t):
-    """Trained numbers of a checkpoint with 1000 classes."""
+    """The number of parameters of a checkpoint with 1000 classes."""
     makers = {"pola_pvt": pola.make_pvt, "pola_swin": pola.make_swin}
     for name, millions in PUBLISHED.items():
         config = dict(architectures.MODELS[name], num_classes=1000, layerscales=[True] * 4)
@@ -109,7 +109,7 @@ def published(t):
 
 
 def wrappers(t):
-    """A paper's checkpoint, wrapped as training programs do, runs as its definition says."""
+    """A paper's checkpoint, wrapped as training programs save it, gives the results of its definition."""
     config = pola.swin_config()
     weights = pola.make_swin(t.rng, config)
     other = {k: v + 1 for k, v in weights.items()}
@@ -176,7 +176,7 @@ def wrappers(t):
 
 
 def layouts(t):
-    """Types, views and shared storages, by their raw bytes in the file that is written."""
+    """Types, views and shared storages: the written file must have the expected raw bytes."""
     rows, shared = t.random(40, 30), Storage(t.random(200))
     flat = shared.values
     maps = t.random(5, 6, 4, 3)  # memory of a 4 x 3 x 5 x 6 in rows of channels
@@ -225,7 +225,7 @@ def layouts(t):
 
 
 def folders(t):
-    """Folders of the hub, whole and in shards, in place and elsewhere, run as their safetensors do."""
+    """Folders of the hub, in one file or in shards, converted in place or elsewhere, run like their safetensors."""
     for name in ("vit-01", "dinov2-03", "dinov2-with-registers-03", "clip-vision-02", "siglip-02"):
         own, hub = os.path.join(GOLDEN, name), t.path("hub-" + name)
         weights = pola.load(os.path.join(own, "model.safetensors"))
@@ -263,7 +263,7 @@ def folders(t):
 
 
 def clip_tower(rng):
-    """OpenAI's names; width 64 is one head."""
+    """A tower in OpenAI's names; a width of 64 is one head."""
     def some(*shape):
         return (rng.standard_normal(shape) * 0.2).astype(np.float32)
 
@@ -282,7 +282,7 @@ def clip_tower(rng):
 
 
 def clips(t):
-    """OpenAI's TorchScript archives and OpenCLIP's files run with the GELU that theirs were trained with."""
+    """OpenAI's TorchScript archives and OpenCLIP's files run with the GELU that their models were trained with."""
     tower = clip_tower(t.rng)
     facts = {"input_resolution": np.int64(16), "context_length": np.int64(77)}
     image = t.path("clip.safetensors")
@@ -365,7 +365,7 @@ DEPTH_HEAD = {"projects.1.bias": "neck.reassemble_stage.layers.1.projection.bias
 
 
 def depth_anything(t):
-    """Names and settings; the values were compared with the authors' own code, at 518 pixels and others."""
+    """Names and settings of tensors. The values were compared with the authors' code at 518 pixels and other sizes."""
     for width, file, more, taps, metres in (
             (384, "depth_anything_v2_vits.pth", [], [3, 6, 9, 12], None),
             (1024, "x.pth", ["--architecture", "depth_anything_v2_metric_vkitti_vitl"], [5, 12, 18, 24], 80),
@@ -391,7 +391,7 @@ def depth_anything(t):
 
 
 def rf_detr(t):
-    """What rfdetr saves runs as the golden model does, with its own number of heads and epsilon."""
+    """A checkpoint as rfdetr saves it runs like the golden model, with its own number of heads and epsilon."""
     golden, image = os.path.join(GOLDEN, "rf-detr-02"), os.path.join(GOLDEN, "rf-detr-02", "io.safetensors")
     weights = {k: np.array(v) for k, v in pola.load(os.path.join(golden, "model.safetensors")).items()}
     kept = {k: v for k, v in weights.items() if not re.match(r"transformer\.enc_\w+\.1\.", k)}
@@ -446,7 +446,7 @@ def rf_detr(t):
 
 
 def rf_detr_configs(t, inner, says):
-    """config.json of published sizes, and of what else is said."""
+    """config.json of the published sizes, and of other settings in the checkpoint."""
     small = {"decoder_layers": 3, "num_queries": 300, "decoder_self_attention_heads": 8}
     small_backbone = {"patch_size": 16, "num_windows": 2, "num_attention_heads": 6, "image_size": 512}
     queries = {k: Tensor(t.random(3900, 4)) for k in ("query_feat.weight", "refpoint_embed.weight")}

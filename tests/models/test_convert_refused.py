@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_convert_refused.py: what python/convert.py refuses, in one line, with nothing written and no code run.
+"""test_convert_refused.py: python/convert.py refuses invalid files with one line, writes nothing and runs no code.
 
     test_convert_refused.py
 
-Pickles that name functions and classes, or that are damaged, nested or circular; archives that are cut, lie
-about their sizes or unfold to more than they are; indices and folders that name nothing or too much.
+Pickles that name functions and classes, or that are damaged, nested or circular; archives that are truncated, have
+wrong sizes or decompress to more than they declare; indices and folders that name no file or too many.
 """
 import json
 import os
@@ -102,7 +102,7 @@ DAMAGED = {
 
 
 def lie(path, name, **changes):
-    """Another size for a record, in the archive's table."""
+    """Changes the size of a record in the archive's table."""
     with zipfile.ZipFile(path, "a") as z:
         z._didModify = True
         for field, value in changes.items():
@@ -124,7 +124,7 @@ class Tests:
             f.write(data if isinstance(data, bytes) else data.encode())
 
     def refused(self, what, words, *arguments, out="out"):
-        """The command says one line with these words, and that is all that it does."""
+        """The command prints one line with these words, and does nothing else."""
         def limits():
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
@@ -150,7 +150,7 @@ class Tests:
 
 
 def pickles(t):
-    """In a zip archive; some alone, where the magic number stands, and for the weights of an old file."""
+    """Hostile pickles in a zip archive; some also as the magic number or as the weights of an old file."""
     for name, (data, words) in {**HOSTILE, **DAMAGED}.items():
         if name != "INST":  # which no protocol precedes
             archives.write_zip(t.path("x.pth"), data)
@@ -163,14 +163,14 @@ def pickles(t):
         t.file(name + ", old", "INST" if name == "INST" else words)
     archives.write_zip(t.path("x.pth"), b"\x80\x02cos\nsystem\n" + TOUCH + b"\x85R.", more=["constants.pkl"])
     t.file("os.system, TorchScript", "os.system")
-    # A good head, and then a hostile list of keys.
+    # A valid header, followed by a hostile list of keys.
     data, _ = archives.pickled({"a": 1}, legacy=True)
     t.put("x.pth", archives.legacy_head() + data + HOSTILE["os.system"][0])
     t.file("os.system for keys", "posix.system")
 
 
 def tensors(t):
-    """Views that are none, and more than the file has."""
+    """Invalid views, and tensors that are larger than the file."""
     three = Storage(np.arange(3, dtype=np.float32))
     for name, tensor, words in (
             ("beyond its storage", Tensor(three, 0, (4,), (1,)), "damaged"),
@@ -205,7 +205,7 @@ def tensors(t):
 
 
 def archives_(t):
-    """Archives and old files that are cut, damaged, compressed, or lie."""
+    """Archives and old files that are truncated, damaged, compressed, or have wrong sizes."""
     saved = {"model": {"a": Tensor(np.arange(999, dtype=np.float32)), "b": Tensor(np.arange(9, dtype=np.int64))}}
     for form, save in (("zip", archives.save), ("old", archives.save_legacy)):
         save(t.path("x.pth"), saved)
@@ -267,7 +267,7 @@ def archives_(t):
 
 
 def indices(t):
-    """Shards that are not beside their index, or are not those of the index."""
+    """Shards that are not in the folder of their index, or not those that the index names."""
     one, other = ({k: Tensor(np.zeros(3, np.float32))} for k in "ab")
     os.mkdir(t.path("hub"))
     for name, saved in (("1.bin", one), ("2.bin", other), ("3.bin", one)):
@@ -288,7 +288,7 @@ def indices(t):
 
 
 def folders(t):
-    """Which file, and what it holds, has to be known."""
+    """A folder must make clear which file to convert, and which model that is."""
     good = {"a": Tensor(np.zeros(3, np.float32))}
     archives.save(t.path("x.pth"), good)
     t.refused("no config", "--architecture NAME", "x.pth", "out")
@@ -327,7 +327,7 @@ def folders(t):
 
 
 def rf_detr(t):
-    """What rfdetr says beside the weights has to be there, and to be what Fovea computes."""
+    """The settings that rfdetr stores in addition to weights must exist, and be supported by Fovea."""
     def floats(*shape):
         return Tensor(np.zeros(shape, np.float32))
 

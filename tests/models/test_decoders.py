@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""test_decoders.py: Semantic FPN, UperNet and RetinaNet on every pyramid against a float64 reference.
+"""test_decoders.py: compares Semantic FPN, UperNet and RetinaNet on every pyramid with a float64 reference.
 
     test_decoders.py path/to/fovea
 
-Necks and heads with random weights, and BatchNorm statistics or GroupNorm, are put on small backbones, and worked out
-here in numpy from the program's own stage features, as mmsegmentation and mmdetection compute them with
-nothing folded: logits and numbers of every level; then boxes, by their coordinates, scores and classes.
-Configurations that are hostile or not known must be refused by the file's name and the field's. Golden
-vectors are taken where these are there.
+Necks and heads with random weights, and BatchNorm statistics or GroupNorm, are added to small backbones. The
+reference computes them in numpy from the program's own stage features, as mmsegmentation and mmdetection do, with
+nothing folded: logits and outputs of every level; then coordinates, scores and classes of boxes. Hostile or unknown
+configurations must be refused with the names of the file and the field. Golden vectors are compared if they exist.
 """
 import copy
 import json
@@ -52,7 +51,7 @@ def backbone(family, rng):
 
 
 class Tensors(dict):
-    """By the official names; `groups`: of group normalisation, by section."""
+    """Tensors by their official names; `groups`: the groups of group normalisation, by section."""
     groups = {}
 
 
@@ -78,7 +77,7 @@ class Weights:
             self.t[name + ".bn.running_var"] = self.rng.uniform(0.3, 2, rows).astype(np.float32)
 
     def neck(self, c, norm=False):
-        """FPN; channels of its outputs."""
+        """Adds the tensors of an FPN; returns the channels of its outputs."""
         first, out = c.get("start_level", 0), c["out_channels"]
         ins = c["in_channels"][first:]
         for i, n in enumerate(ins):
@@ -225,7 +224,7 @@ USUAL = {"octave_base_scale": 4, "scales_per_octave": 3, "ratios": [0.5, 1.0, 2.
 
 
 def anchors_of(generator):
-    """(ratios * scales, 4) for a stride of 1."""
+    """The anchors (ratios * scales, 4) for a stride of 1."""
     scales = generator.get("scales") or [2 ** (i / generator["scales_per_octave"]) * generator["octave_base_scale"]
                                          for i in range(generator["scales_per_octave"])]
     sides = [(s / r ** 0.5, s * r ** 0.5) for r in generator["ratios"] for s in scales]
@@ -233,7 +232,7 @@ def anchors_of(generator):
 
 
 def boxes_of(out, head, test, size):
-    """Of outputs (C, H, W) of every level: boxes, scores, classes, best first."""
+    """Boxes, scores and classes from the outputs (C, H, W) of every level, best first."""
     generator, coder = head.get("anchor_generator", USUAL), head.get("bbox_coder", {})
     mean, std = np.array(coder.get("target_means", [0.] * 4)), np.array(coder.get("target_stds", [1.] * 4))
     found = []
@@ -274,7 +273,7 @@ def overlap(a, b):
 
 
 def difference(want, got, picture=0):
-    """By coordinates; of boxes with the same score and class any may be first."""
+    """The largest difference of coordinates; boxes with the same score and class may be in any order."""
     mine = got["detections.image"] == picture
     left = list(zip(got["detections.boxes"][mine], got["detections.scores"][mine], got["detections.labels"][mine]))
     if len(left) != len(want):
@@ -300,8 +299,8 @@ TEST = {"nms_pre": 60, "score_thr": 0.3, "iou_threshold": 0.5, "max_per_img": 30
 ONES = {"type": "AnchorGenerator", "scales": [3.0, 5.0], "ratios": [1.0, 3.0], "strides": [4, 8, 16]}
 
 
-# `norm`: of the neck, whether it has batch normalisation; or numbers of groups of group normalisation, which
-# every module has then: those of a section's norm_cfg, of "fovea" for both, or none for the usual number.
+# `norm`: whether the neck has batch normalisation; or numbers of groups, in which case every module has group
+# normalisation: the number of a section's norm_cfg, that of "fovea" for both, or None for the usual number.
 
 def semantic_case(neck=None, norm=False, **head):
     return "semantic", dict(NECK, **(neck or {})), dict(SEMANTIC, **head), None, norm
@@ -343,7 +342,7 @@ CASES = [
 
 
 def make(rng, family, kind, neck, head, test, norm):
-    """config.json, tensors, and what the reference is to be given."""
+    """config.json, tensors, and the arguments of the reference."""
     config, tensors = backbone(family, rng)
     neck, head = copy.deepcopy(neck), copy.deepcopy(head)
     grouped = isinstance(norm, dict)
@@ -395,7 +394,7 @@ class Tests:
         return p.returncode, p.stderr.strip()
 
     def features(self, got, config, size):
-        """Of every picture, of every stage: (C, H, W)."""
+        """The features (C, H, W) of every stage, for every picture."""
         out = []
         for b in range(len(got["feat.stage1"])):
             stages = []
@@ -524,7 +523,7 @@ class Tests:
         ])
 
     def unread(self):
-        """Of a head that is not known only the backbone is run, if that is what config.json says."""
+        """If the head is unknown, only the backbone is run, provided that config.json permits it."""
         config, tensors, decoder, _, _ = make(self.rng, "mavit", *retina_case({}))
         config["bbox_head"]["type"] = "ATSSHead"
         config["fovea"] = {"ignore": ["bbox_head"]}
@@ -538,7 +537,7 @@ class Tests:
         self.note("a tensor that is not known", None if code == 7 and "centerness" in message else message)
 
     def photograph(self):
-        """Boxes in the photograph's pixels, and as tensors in the picture's."""
+        """Boxes are in pixels of the photograph; as tensors they are in pixels of the model's input."""
         config, tensors, decoder, _, _ = make(self.rng, "mavit", *retina_case({}, {}, {"min_bbox_size": 1}))
         self.write(config, tensors, decoder)
         size = [int(x) for x in open(PICTURE, "rb").read(20).split()[1:3]]
@@ -571,7 +570,7 @@ class Tests:
         os.remove(self.path("preprocessor_config.json"))
 
     def golden(self):
-        """By coordinates, which tell boxes without width or height apart too."""
+        """Compares coordinates, because IoU cannot distinguish boxes without width or height."""
         for name in ("mavit-retinanet-01", "mavit-retinanet-02"):
             folder = os.path.join(SHARED, name)
             if not os.path.exists(folder):

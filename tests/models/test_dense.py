@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_dense.py: Depth Anything and ViTPose: what is refused of them, other sizes and attentions, what their
-options do. What they compute is for the golden cases.
+"""test_dense.py: Depth Anything and ViTPose: refused configurations, other sizes and attentions, and the effect
+of their options. The golden cases test their results.
 
     test_dense.py path/to/fovea
 
@@ -25,7 +25,7 @@ CHANNELS = (4, 5, 6, 7)
 
 
 def write(path, tensors):
-    """Of (values, shape) by name."""
+    """Writes tensors, given as (values, shape) by name."""
     head, data = {}, b""
     for name, (values, shape) in tensors.items():
         blob = array.array("f", values).tobytes()
@@ -37,7 +37,7 @@ def write(path, tensors):
 
 
 def read(path, name):
-    """Shape and values."""
+    """Reads a tensor; returns its shape and values."""
     with open(path, "rb") as f:
         head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         a, z = head[name]["data_offsets"]
@@ -128,7 +128,7 @@ class Dense(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def make(self, config, tensors, backbone=None, **fields):
-        """A model's folder; None leaves a field or a tensor out."""
+        """Writes a model's folder; None omits a field or a tensor."""
         config = copy.deepcopy(dict(config, **fields))
         if isinstance(config["backbone_config"], dict):
             config["backbone_config"].update(backbone or {})
@@ -143,7 +143,7 @@ class Dense(unittest.TestCase):
         return subprocess.run([FOVEA, *words], capture_output=True, text=True)
 
     def output(self, model, name, width, height, *options):
-        """Of a made-up picture of float planes."""
+        """The output for a synthetic picture of float planes."""
         picture, out = os.path.join(self.folder, "in.safetensors"), os.path.join(self.folder, "out.safetensors")
         values = [math.sin(0.37 * i) for i in range(3 * width * height)]
         write(picture, {"input": (values, (1, 3, height, width))})
@@ -176,7 +176,7 @@ class Dense(unittest.TestCase):
             self.assertAlmostEqual(a, max(0, math.log(b / (80 - b))), delta=1e-4)
 
     def test_taps(self):
-        """Stages by their names; without a norm; others than before."""
+        """Taps by names of stages; taps without a norm; another choice of taps."""
         tensors = Maker().depth_anything()
         base = self.output(self.make(DEPTH, tensors), "predicted_depth", 16, 16)[1]
         named = {"out_indices": None, "out_features": ["stage1", "stage2", "stage3", "stage4"]}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_eomt.py: EoMT over DINOv2 and over DINOv3 against its equations in double precision.
+"""test_eomt.py: compares EoMT with DINOv2 and DINOv3 backbones with its equations in double precision.
 
     test_eomt.py path/to/fovea [FOLDER]
 
-Small models with random weights: masks and classes of every number of upscalings, with masked attention and
-without, at other sizes; what is refused, by name; attentions of the blocks. With FOLDER a model is written
-there, and what it gives, as a golden case.
+Small models with random weights: masks and classes with every number of upscalings, with and without masked
+attention, at other sizes; names in messages of refused models; attentions of the blocks. With FOLDER, writes a model
+and its results there as a golden case.
 """
 import json
 import math
@@ -133,7 +133,7 @@ class Model:
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * self.w[name + ".weight"] + self.w[name + ".bias"]
 
     def rotate(self, x):
-        """Of one head: patches by their places, the tokens before them not at all."""
+        """Rotates one head's patches by their positions; the prefix stays unchanged."""
         rows, cols = self.grid
         if not self.dinov3:
             return x
@@ -164,7 +164,7 @@ class Model:
         return x + self.w[p + "layer_scale2.lambda1"] * self.linear(p + "mlp." + second, h)
 
     def upscale(self, x):
-        """(rows, columns, C) to twice as many rows and columns, some times."""
+        """Doubles the rows and columns of (rows, columns, C) several times."""
         for i in range(self.c["num_upscale_blocks"]):
             p = "upscale_block.block.%d." % i
             rows, cols, _ = x.shape
@@ -179,7 +179,7 @@ class Model:
         return x
 
     def predict(self, x):
-        """Masks (queries, rows, columns) and classes of normalised tokens."""
+        """Computes masks (queries, rows, columns) and classes from normalised tokens."""
         n, before = self.c["num_queries"], len(x) - self.grid[0] * self.grid[1]
         q = x[:n]
         for k in "123":
@@ -189,7 +189,7 @@ class Model:
         return np.einsum("qc,yxc->qyx", q, pixels), self.linear("class_predictor", x[:n])
 
     def masked(self, x, masks):
-        """What is added to scores: masks in the size of the grid, as torch's bilinear interpolation has them."""
+        """The mask that is added to scores: masks resized to the grid by torch's bilinear interpolation."""
         side = 2 ** self.c["num_upscale_blocks"]
         if side > 1:
             a, b = side // 2 - 1, side // 2
@@ -201,7 +201,7 @@ class Model:
         return added
 
     def run(self, picture):
-        """Of (3, H, W): masks, classes."""
+        """The masks and classes of a picture (3, H, W)."""
         self.grid = picture.shape[1] // PATCH, picture.shape[2] // PATCH
         patches = picture[:, :self.grid[0] * PATCH, :self.grid[1] * PATCH]
         patches = patches.reshape(3, self.grid[0], PATCH, self.grid[1], PATCH).transpose(1, 3, 0, 2, 4)
@@ -221,7 +221,7 @@ class Model:
 
 
 def stretch(x, axis, n):
-    """As torch's bilinear interpolation does, with align_corners False."""
+    """Resizes as torch's bilinear interpolation does, with align_corners False."""
     size = x.shape[axis]
     at = np.maximum((np.arange(n) + .5) * size / n - .5, 0)
     low = at.astype(int)
@@ -230,7 +230,7 @@ def stretch(x, axis, n):
 
 
 def semantic(masks, classes, size):
-    """The class of every pixel, as transformers' post-processing has it."""
+    """The class of every pixel by transformers' post-processing."""
     masks = stretch(stretch(masks, 1, size[0]), 2, size[1])
     shares = np.exp(classes - classes.max(1, keepdims=True))
     shares = (shares / shares.sum(1, keepdims=True))[:, :-1]
@@ -258,7 +258,7 @@ class Eomt(unittest.TestCase):
         return load(out)
 
     def same(self, config, weights, size, *options):
-        """The program's masks and classes are those of the equations."""
+        """Checks that the program's masks and classes are those of the equations."""
         picture = np.random.default_rng(1).normal(0, 1, (3, *size)).astype(np.float32).astype(np.float64)
         self.write(config, weights)
         masks, classes = Model(config, weights).run(picture)
@@ -280,7 +280,7 @@ class Eomt(unittest.TestCase):
                     self.same(config, weights, native)
 
     def test_sizes(self):
-        """Rotary positions are made for any size; prefixes and numbers of queries differ."""
+        """Rotary positions are computed for any size; prefixes and numbers of queries differ."""
         for size, changes in ((40, 72), {}), ((24, 100), {"num_register_tokens": 0, "num_queries": 1}), \
                 ((8, 8), {"num_blocks": 3, "num_register_tokens": 4}), ((64, 40), {"num_blocks": 1}):
             config = make_config(True, **changes)
@@ -290,7 +290,7 @@ class Eomt(unittest.TestCase):
             self.same(config, weights, size, "--threads", "2", "--schedule", "stepwise")
 
     def test_resized(self):
-        """Positions are resized where the table is of another size."""
+        """Positions are resized if the table has another size."""
         config = make_config(False)
         self.write(config, make_weights(config, 3))
         got = self.run_model(np.zeros((3, 32, 80)))
@@ -348,7 +348,7 @@ class Eomt(unittest.TestCase):
             self.refused(7, (tensors, "attn_mask_probs", "random"), weights={"attn_mask_probs": np.array([0, bad])})
 
     def test_processor(self):
-        """A picture is filled up to a square, or has the short edge that is cut into squares."""
+        """A picture is padded to a square, or its short edge is resized and it is split into squares."""
         config, picture = make_config(True), os.path.join(self.folder, "picture.ppm")
         self.write(config, make_weights(config, 1))
         with open(picture, "wb") as f:
@@ -374,7 +374,7 @@ class Eomt(unittest.TestCase):
 
 
 def write_golden(folder):
-    """A model over DINOv2 whose attention is masked, with what the equations make of it."""
+    """Writes a model with a DINOv2 backbone and masked attention, and the results of the equations."""
     config = make_config(False)
     weights = make_weights(config, 77)
     weights["attn_mask_probs"] = np.ones(config["num_blocks"])

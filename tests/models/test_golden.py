@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""test_golden.py: runs the golden vectors through the program and compares.
+"""test_golden.py: runs the golden vectors with the program and compares the results.
 
     test_golden.py path/to/fovea [--sample | --brief | --long | --once] [--match TEXT]
 
-Every case on every ISA level of this machine: one thread against the official result, two and three
-threads against one, bit by bit. Models and bidirectional operators are run streamed and stepwise, and
-causal ones in both forms, operators also with a few chunk sizes. The longest cases run at the best
-level only. With --sample so do those that tests/data has not, with --brief, for sanitizers, all. With --long
-every operator runs at every level with each of the chunk sizes; with --once, for emulators, every case runs
-once at every level, causal ones in both forms. The whole set is read
-from ../shared/golden where that exists, and beside it what tests/data/golden alone has. Standard library
-only.
+Every case runs at every ISA level of this machine. The result of one thread is compared with the official
+result, those of two and three threads with that of one thread, bit by bit. Models and bidirectional operators run
+streamed and stepwise, causal ones in both forms, operators also with a few chunk sizes. The longest cases run at
+the best level only; with --sample, so do cases that are not in tests/data; with --brief, for sanitizers, all do. With
+--long every operator runs at every level with each chunk size. With --once, for emulators, every case runs once at
+every level, causal ones in both forms. The whole set is read from ../shared/golden if that exists, and cases that only
+tests/data/golden has from there. Standard library only.
 """
 import array
 import glob
@@ -25,7 +24,7 @@ import tempfile
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LEVELS = ["scalar", "avx2", "avx512", "neon", "neon-fp16", "neon-dot"]
 TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
-REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known
+REFUSALS = (2, 7)  # exit statuses: an unsupported operator; an unknown type of model
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("vit-", "dinov2-", "dinov3-", "clip-vision-", "siglip-", "siglip2-", "ijepa-", "radio-", "owlv2-",
             "beit-", "depth-anything-", "eomt-", "idefics3-", "llava-", "paligemma-", "pola-", "rf-detr-", "smolvlm-",
@@ -73,7 +72,7 @@ def error(got, want):
 
 
 class Case:
-    """One golden file or model: how to run it, and what must come out."""
+    """One golden file or model: how to run it, and the expected results."""
 
     def __init__(self, name, command, expected, floor, must_work):
         self.name, self.command, self.floor, self.must_work = name, command, floor, must_work
@@ -105,8 +104,8 @@ class Case:
 
 
 def models(folder, match=""):
-    """Folders of golden models, those that only tests/data has too; not of detectors, whose outputs no
-    model here has."""
+    """Folders of golden models, including those that only tests/data has; without models whose golden outputs are
+    boxes, because no model of Fovea has such an output."""
     found = {os.path.basename(path): path for place in (OWN, folder)
              for path in glob.glob(place + "/models/*" + match + "*")}
     return [path for _, path in sorted(found.items()) if "detections.boxes" not in load(path + "/io.safetensors")[0]]
@@ -132,7 +131,7 @@ def cases(exe, match):
 
 
 def run(command, options, folder):
-    """Exit status, message, tensors."""
+    """Runs a case; returns its exit status, message and tensors."""
     result = os.path.join(folder, "out.safetensors")
     if os.path.exists(result):
         os.remove(result)
@@ -146,7 +145,7 @@ def run(command, options, folder):
 
 
 def levels(exe, first, folder):
-    """ISA levels that work here; the others must be refused with a message, not crash."""
+    """The ISA levels that this machine supports. Others must be refused with a message, without a crash."""
     found = []
     for level in LEVELS:
         code, _, _ = run(first.command, ["--isa", level, "--device", "cpu"], folder)
@@ -175,7 +174,7 @@ def check(case, options, threads, folder):
 
 
 def grid(case, found, how):
-    """Options and numbers of threads to run a case with; how: "--sample", "--brief", "--long", "--once" or ""."""
+    """The options and numbers of threads to run a case with; how: "--sample", "--brief", "--long", "--once" or ""."""
     def at(levels, threads, *variants):
         return [(["--isa", level] + v, threads) for level in levels for v in variants]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_heads.py: heads that no golden vector has: DeiT with distillation, CLIP and SigLIP classifiers.
+"""test_heads.py: heads without golden vectors: DeiT with distillation, CLIP and SigLIP classifiers.
 
     test_heads.py path/to/fovea
 
-Checkpoints are made from golden ones by renaming and adding tensors; what is expected is worked out from
-the program's own token features, which the golden vectors cover.
+Checkpoints are made from golden ones by renaming and adding tensors. The expected results are computed from the
+program's own token features, which the golden vectors cover.
 """
 import array
 import json

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_language.py: language models against flash-linear-attention's classes (tests/data/make_language.py).
+"""test_language.py: compares language models with flash-linear-attention's classes (tests/data/make_language.py).
 
     test_language.py path/to/fovea [--device ID] [--some]
 
-Logits of every kind over 300 tokens: a prompt at once, in pieces, token by token, in every form of scan; what is
-generated; types of weights; what is refused, by name. --some: a few kinds and no more than their logits, for
-slow devices.
+Logits of every kind of model over 300 tokens: with the prompt at once, in pieces and token by token, in every form of
+scan; generated text; types of weights; names in messages of refused models. --some: only the logits of a few kinds,
+for slow devices.
 """
 import json
 import os
@@ -63,7 +63,7 @@ class Language(unittest.TestCase):
         return self.path(name)
 
     def lm(self, model, ids, *options):
-        """Runs `fovea lm --json`; its object."""
+        """Runs `fovea lm --json`; returns its object."""
         done = run("lm", model, "--ids", ",".join(map(str, ids)), "--json", *DEVICE, *options)
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
@@ -116,7 +116,7 @@ class Language(unittest.TestCase):
                     self.check(case, "--isa", isa, "--rows", "1")
 
     def test_generate(self):
-        """Every token is the likeliest of what the model says of all before it."""
+        """Every generated token has the largest logit after all tokens before it."""
         for case in KINDS:
             with self.subTest(case):
                 prompt = cases.ids_of(case, 9)
@@ -126,11 +126,11 @@ class Language(unittest.TestCase):
                     self.assertGreater(logits[at - 1][whole[at]], logits[at - 1].max() - 1e-4)
 
     def gated(self, case, fields):
-        """The case's tensors, with gates of the shapes that `fields` ask for."""
+        """The case's tensors, with gates of the shapes that `fields` require."""
         config, tensors = cases.config_of(case), dict(self.tensors(case))
         heads = max(config["num_heads"], config.get("num_v_heads", 0))
         mixer = "model.layers.0.attn."
-        shared = heads // config["num_heads"]  # heads that share queries have copies
+        shared = heads // config["num_heads"]  # heads with shared queries get copies
         wide = tensors[mixer + "q_proj.weight"].shape[0] * shared
         rows = {"q_dense": wide, "x_dense": config["hidden_size"]}.get(fields.get("sla_gates"), wide // heads)
         draw = np.random.RandomState(5)
@@ -141,7 +141,7 @@ class Language(unittest.TestCase):
         return tensors
 
     def check_fields(self, case, fields, tensors, *options):
-        """Against the equations in double precision, which must see the difference that `fields` make."""
+        """Compares with the equations in double precision, and checks that `fields` change their results."""
         config, ids = cases.config_of(case), cases.ids_of(case)
         model = self.written("fields", {**config, "fovea": fields}, tensors)
         want = language_reference.logits(config, tensors, ids, fields)
@@ -160,7 +160,7 @@ class Language(unittest.TestCase):
 
     @whole
     def test_sla(self):
-        """SLA's gates around every mixer; gates of zeros that add up to the heads change nothing."""
+        """SLA's gates with every mixer; zero gates whose sum is the number of heads change nothing."""
         for case in ["retnet", "retnet_shared", "gla", "gla_conv", "delta", "delta_gate", "gated_delta",
                      "gated_delta_shared"]:
             for fields in [{}, {"sla_gates": "q_dense"}, {"sla_gates": "x_dense"}, {"read_gate": "post_norm"},
@@ -179,7 +179,7 @@ class Language(unittest.TestCase):
 
     @whole
     def test_nala(self):
-        """NaLa's maps in the place of what the delta rules do to queries and keys."""
+        """NaLa's maps instead of the delta rules' own maps of queries and keys."""
         for case in ["delta", "delta_gate", "delta_plain", "gated_delta", "gated_delta_shared", "gated_delta_plain"]:
             rule = "gated-delta-rule" if case.startswith("gated") else "delta-rule"
             for name in [f"{rule}:nala", f"{rule}:nala-paper", f"sla-{rule}:nala"]:
@@ -191,7 +191,8 @@ class Language(unittest.TestCase):
 
     @whole
     def test_plan(self):
-        """A prompt and a step before anything runs: states as `lm` has them, of one size but for softmax."""
+        """Plans of a prompt and of a step have the states that `lm` reports; only those of softmax grow with the
+        number of tokens."""
         for case in KINDS:
             with self.subTest(case):
                 small, large = (json.loads(run("plan", self.path(case), "--json", "--rows", "64", "--context", str(n),

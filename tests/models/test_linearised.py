@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""test_linearised.py: ViTs with every attention in place of softmax, against a float64 reference.
+"""test_linearised.py: compares ViTs with every attention in place of softmax with a float64 reference.
 
     test_linearised.py path/to/fovea
 
-A small DINOv2 with random weights is written to a folder, run by the program, and worked out here in
-numpy from the equations of the papers and official codes: each mechanism in all blocks, hybrids of
-several, SLA's gates from weights and without, what the authors put around pola, nala and focused,
-behind a class token and without one, other constants of theirs and another number of heads; the same for a DINOv3, whose rotary positions turn the
-features of a linear attention but not those of its normaliser. What cannot be must be refused by name.
+A small DINOv2 with random weights is written to a folder, run by the program, and computed here in numpy from
+the equations of the papers and the official code: each mechanism in all blocks, hybrids of several, SLA's gates with
+and without weights, the authors' modules around pola, nala and focused, models with and without a class token,
+other constants of the mechanisms and another number of heads. The same is done for a DINOv3, whose rotary positions
+rotate the features of a linear attention, but not those of its normaliser. Messages about invalid configurations must
+name the error.
 """
 import json
 import os
@@ -22,7 +23,7 @@ WIDTH, HEADS, DEPTH, PATCH, HIDDEN = 48, 4, 3, 4, 64
 GRID, LARGE = (5, 7), (22, 37)  # rows, columns
 D = WIDTH // HEADS
 TOLERANCE = 2e-5
-# What "fovea" of config.json may say of linear attentions, as it is without.
+# Defaults of the fields for linear attentions in the section "fovea" of config.json.
 USUAL = {"nala_lambda": 3, "pola_alpha": 4, "q_scale": 1, "linear_heads": HEADS}
 
 
@@ -56,7 +57,7 @@ def block_name(i, part):
 
 
 def checkpoint(rng, grid=GRID):
-    """Names of transformers' DINOv2."""
+    """Tensors in transformers' names of a DINOv2."""
     def matrix(rows, cols):
         return (rng.standard_normal((rows, cols)) * 1.4 / cols ** 0.5).astype(np.float32)
 
@@ -93,8 +94,7 @@ def sla_weights(rng, rows):
 
 
 def whole_weights(rng, filters, size, *parts):
-    """What stands around the mechanism of every block: attn.dwc, and of attn.gate, attn.ln those
-    named."""
+    """The modules around the mechanism of every block: attn.dwc, and those named of attn.gate and attn.ln."""
     t = {}
     for i in range(DEPTH):
         t[block_name(i, "attn.dwc.weight")] = 0.3 * rng.standard_normal((filters, 1, size, size))
@@ -109,7 +109,7 @@ def whole_weights(rng, filters, size, *parts):
 
 
 def maps(rng, heads, *biased):
-    """Learned maps of hedgehog in every block; those of `biased` have a bias."""
+    """Hedgehog's learned maps in every block; those of the blocks `biased` have a bias."""
     d, t = WIDTH // heads, {}
     for i in range(DEPTH):
         for x in "qk":
@@ -126,7 +126,7 @@ RENAMED = (("embeddings.patch_embeddings.projection.", "embeddings.patch_embeddi
 
 
 def dinov3(tensors):
-    """The same in transformers' names of a DINOv3, which has no position table."""
+    """Tensors in transformers' names of a DINOv3, which has no position table."""
     out = {}
     for name, values in tensors.items():
         for old, new in RENAMED:
@@ -188,7 +188,7 @@ def halves(x, power):
 
 
 def features(name, q, k, power):
-    """phi(q), phi(k) of the mechanisms whose output is the plain quotient of means; power: NaLa's."""
+    """phi(q), phi(k) of the mechanisms whose output is a quotient of means; power: NaLa's."""
     if name == "nala":
         n = norm(q)
         return halves(q / n, power * (0.5 + np.tanh(n))), halves(k, power)
@@ -204,20 +204,20 @@ def features(name, q, k, power):
 
     def focused(x):
         y = (np.maximum(x, 0) + 1e-6) / softplus(0.0)
-        rows = y.transpose(1, 0, 2).reshape(y.shape[1], -1)  # norms over the channels of all heads
+        rows = y.transpose(1, 0, 2).reshape(y.shape[1], -1)  # these norms are over the channels of all heads
         factor = norm(rows) / norm(rows ** 3)
         return y ** 3 * factor[None]
     return focused(q), focused(k)
 
 
 def softmax(q, k, v, counts=1):
-    """Of keys that count as so many each."""
+    """Softmax attention in which key i counts as counts[i] equal keys."""
     return over_features(q @ k.transpose(0, 2, 1) / q.shape[-1] ** 0.5 + np.log(counts)) @ v
 
 
 def seen(grid, margin, top, left):
-    """Cells (y0, y1, x0, x1) that the 8 x 8 queries at a token see: those of each level that lie
-    between its region and that of the level below."""
+    """The cells (y0, y1, x0, x1) that the block of 8 x 8 queries at (top, left) sees: for each level, those inside its
+    region and outside that of the level below."""
     levels = 1
     while -(-max(grid) // 2 ** levels) > 10:
         levels += 1
@@ -253,8 +253,8 @@ def foveated(grid, margin, q, k, v):
 
 
 def rotation(grid):
-    """A function that turns (heads, tokens, n D): of every D channels j and j + D/2 by the angle of the
-    token's row or column; the class token stays."""
+    """A function that rotates (heads, tokens, n D): in every group of D channels it rotates j and j + D/2 by the
+    angle of the token's row or column; the class token stays unchanged."""
     def angles(n):
         return 2 * np.pi * ((np.arange(n) + 0.5) / n * 2 - 1)[:, None] / 30.0 ** (4 / D * np.arange(D // 4))
     y, x = np.repeat(angles(grid[0]), grid[1], 0), np.tile(angles(grid[1]), (grid[0], 1))
@@ -307,7 +307,7 @@ def attention(name, grid, shape, q, k, v, gate_q, gate_k, turn=lambda x: x):
 
 
 def gate(t, i, which, form, x, rows, heads, total):
-    """SLA's gates of block i, which add up to `total`; rows: q or k, (tokens, WIDTH)."""
+    """SLA's gates of block i, whose sum is `total`; rows: q or k, (tokens, WIDTH)."""
     w, d = t.get(block_name(i, "attn.sla_%s.weight" % which)), WIDTH // heads
     if w is None:
         logits = np.zeros((len(x), heads))
@@ -321,7 +321,7 @@ def gate(t, i, which, form, x, rows, heads, total):
 
 
 def mapped(t, i, which, rows, heads):
-    """Hedgehog's map of block i: of each head a matrix, and a bias."""
+    """Hedgehog's map of block i: a matrix and a bias for each head."""
     stem = "attn.map_%s." % which
     w = t.get(block_name(i, stem + "weight"))
     if w is None:
@@ -331,7 +331,7 @@ def mapped(t, i, which, rows, heads):
 
 
 def around(t, i, name, grid, x, v, out):
-    """What stands around the mechanism of block i; x: its input, v: values; (tokens, WIDTH)."""
+    """Applies the modules around the mechanism of block i; x: its input, v: values; (tokens, WIDTH)."""
     name = name.partition("sla-")[2] or name
     taps = t.get(block_name(i, "attn.dwc.weight"))
     if taps is None or name not in ("pola", "nala", "nala-paper", "focused"):
@@ -407,10 +407,10 @@ EVERY = ["softmax", "foveated", "linear:elu1", "linear:relu", "linear:exp", "lin
          "nala-paper", "focused", "hedgehog"]
 EVERY += ["sla-" + name for name in EVERY if name not in ("softmax", "foveated")]
 
-# With rotary positions: what has a normaliser that leaves them out.
+# With rotary positions: mechanisms whose normaliser does not use them.
 TURNING = [name for name in EVERY if "paper" not in name and "linear:exp" not in name]
 
-# attention on the command line, the blocks it means
+# attention on the command line, the attentions of the blocks
 HYBRIDS = [("linear:elu1+softmax@0-1", ["softmax", "softmax", "linear"]),
            ("linear:elu+1+softmax@2", ["linear", "linear", "softmax"]),
            ("softmax+sla-mala@1-", ["softmax", "sla-mala", "sla-mala"]),
@@ -442,7 +442,7 @@ class Model:
                               capture_output=True, text=True)
 
     def wrong(self, names, *options):
-        """What is wrong with the program's result for blocks of `names`; None: nothing."""
+        """The error of the program's result for blocks with the attentions `names`; None if there is none."""
         want = forward(self.tensors, self.pixels, names, self.form, self.turned, self.prefix,
                        self.share, self.shape)
         results = []
@@ -459,7 +459,7 @@ class Model:
 
 
 def refusals(exe):
-    """(what, message) of configurations that are refused otherwise than expected."""
+    """(case, message) of configurations that are not refused as expected."""
     rng = np.random.default_rng(8)
     dense, diagonal = sla_weights(rng, WIDTH), sla_weights(rng, D)
     lone = dict(list(diagonal.items())[:1])

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_modules.py: whole attention modules and blocks of the official models, by the library.
+"""test_modules.py: runs whole attention modules and blocks of the official models with the library.
 
     test_modules.py path/to/libfovea.so
 
-Attention with what follows it and all linear layers are the library's, through python/fovea;
-norms, windows, strided convolutions and sums are numpy, in float64. Every golden module on every
-level of this machine, read from ../shared/golden/modules where that exists, else from
+The library, by python/fovea, runs attention with the operations that follow it, and all linear layers; norms,
+windows, strided convolutions and sums are computed by numpy in float64. Every golden module runs at every level of
+this machine. The modules are read from ../shared/golden/modules if that exists, else from
 tests/data/golden/modules.
 """
 import glob
@@ -66,10 +66,10 @@ class Module:
     def has(self, name):
         return "param." + name in self.t
 
-    # ---- what is around the attention ----
+    # ---- operations around the attention ----
 
     def linear(self, name, x, activation=None):
-        """Also for convolutions of size 1, whose weights are (out, in, 1, 1)."""
+        """A linear layer; also a convolution of size 1, whose weights are (out, in, 1, 1)."""
         w = self.p(name + ".weight")
         bias = self.p(name + ".bias") if self.has(name + ".bias") else None
         y = fovea.gemm(x.reshape(-1, x.shape[-1]), w.reshape(w.shape[0], -1), bias, activation,
@@ -115,7 +115,7 @@ class Module:
     # ---- the attention ----
 
     def attend(self, name, q, k, v, heads, **options):
-        """Rows of the batch's sequences one by one."""
+        """Attention of the batch's sequences, one after the other."""
         g = options.pop("g", [None] * len(q))
         return np.stack([fovea.attention(np.float32(q[b]), np.float32(k[b]), np.float32(v[b]), name,
                                          heads=heads, device=self.device, g=g[b], **options)
@@ -127,7 +127,7 @@ class Module:
                     local_bias=self.p(name + ".bias"), local_shared=shared)
 
     def rotated(self, x, heads):
-        """q or k of the softmax blocks: pairs (2j, 2j + 1) of every head."""
+        """Rotates q or k of the softmax blocks: pairs (2j, 2j + 1) of every head."""
         x = x.reshape(*x.shape[:2], heads, -1)
         cosine, sine = self.t["cos"][:, None], self.t["sin"][:, None]
         other = np.stack([-x[..., 1::2], x[..., ::2]], -1).reshape(x.shape)
@@ -184,8 +184,8 @@ class Module:
         return self.linear(prefix + "proj", y)
 
     def swin_softmax(self, x, prefix, heads, mask):
-        """Softmax with a bias for every pair. It goes along as channels more: q_i gets the one-hot
-        vector of i, k_j the column of what all queries add to its scores."""
+        """Softmax with a bias for every pair. The bias is passed as additional channels: q_i gets the one-hot
+        vector of i, k_j the column of biases of all queries."""
         windows, n, c = x.shape
         q, k, v = np.split(self.linear(prefix + "qkv", x), 3, -1)
         index = self.p(prefix + "relative_position_index")
@@ -223,7 +223,7 @@ class Module:
         return x + self.mlp(self.norm("norm2", x, 1e-6))
 
     def conv_block(self, x):
-        """MAViT and NaLaFormer."""
+        """A convolutional block of MAViT and NaLaFormer."""
         nala = self.has("cpe1.weight")
         attention = self.nalaformer if nala else self.mavit
         x = x + self.depthwise("cpe1" if nala else "pos", x)
@@ -234,7 +234,7 @@ class Module:
         return x + self.gamma("gamma_2") * self.ffn(self.norm("norm2.norm", x, 1e-6))
 
     def merging(self, x):
-        """No attention: only the linear layer is the library's."""
+        """A merging of patches, without attention: the library runs only the linear layer."""
         image = x.reshape(len(x), self.height, self.width, -1)
         y = np.concatenate([image[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], -1)
         return self.linear("reduction", self.norm("norm", y.reshape(len(x), -1, y.shape[-1]), 1e-5))

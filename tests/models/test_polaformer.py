@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""test_polaformer.py: Pola-PVT and Pola-Swin of many shapes against a float64 reference.
+"""test_polaformer.py: compares Pola-PVT and Pola-Swin of many shapes with a float64 reference.
 
     test_polaformer.py path/to/fovea [--seed N] [--brief]     brief: without the published models
 
-Checkpoints with random weights are written to a folder, run by the program, and worked out here in
-numpy: from the equations of the official code and, at sizes that it does not take, from the rules that
-pola_swin.c and pola_pvt.c state. The reference itself is held against the golden vectors where these
-are there. Both schedules must give the same bits. Configurations that are wrong, and pictures,
-attentions and tensors that such a model cannot take, must be refused by name.
+Checkpoints with random weights are written to a folder, run by the program, and computed here in numpy by the
+equations of the official code, and at sizes that it does not support by the rules of pola_swin.c and pola_pvt.c.
+The reference itself is compared with the golden vectors if they exist. Both schedules must give the same bits.
+Messages about invalid configurations, and about unsupported pictures, attentions and tensors, must name the error.
 """
 import glob
 import json
@@ -70,7 +69,7 @@ def linear(x, t, stem):
 
 
 def patches(image, t, stem):
-    """Convolution of (C, h, w) whose stride is its kernel: rows of tokens, grid."""
+    """Convolution of (C, h, w) whose stride equals its kernel; returns rows of tokens, and the grid."""
     weight = t[stem + "weight"]
     k = weight.shape[2]
     c, h, w = image.shape[0], image.shape[1] // k, image.shape[2] // k
@@ -111,7 +110,7 @@ def cubic(x, a=-0.75):
 
 
 def resized(table, native, grid, kernel=hat):
-    """Rows of a native grid resized to another, align_corners False."""
+    """Resizes rows of a native grid to another grid, align_corners False."""
     def weights(n_in, n_out):
         m = np.zeros((n_out, n_in))
         for o in range(n_out):
@@ -132,7 +131,7 @@ def along_tokens(v, n):
 
 
 def depthwise(v, grid, weight, bias):
-    """Filters of one head over the picture of every head."""
+    """Convolves the picture of every head with the filters of one head."""
     d, k = len(weight), weight.shape[-1]
     h, w = grid
     x = picture(v, grid)
@@ -238,7 +237,7 @@ def swin_window(c, native, is_linear):
 
 
 def padded(m, multiple):
-    """Zeros at the right and bottom of (h, w, C)."""
+    """Pads (h, w, C) with zeros at the right and bottom."""
     return np.pad(m, ((0, -m.shape[0] % multiple), (0, -m.shape[1] % multiple), (0, 0)))
 
 
@@ -433,10 +432,10 @@ def swin_config(**changes):
     return c
 
 
-# A configuration, and the picture's size where it is not the native one.
+# A configuration, and the picture's size if it is not the native one.
 CASES = [
     (pvt_config(), None),
-    (pvt_config(), (32, 36)),  # another number of tokens, of which as many keys are left
+    (pvt_config(), (32, 36)),  # another number of tokens, which is reduced to the same number of keys
     (pvt_config(img_size=64, la_sr_ratios="84", kernel_size=3, alpha=3), (32, 128)),
     (pvt_config(img_size=48, la_sr_ratios="31", depths=[2, 3], kernel_size=7), (24, 96)),
     (pvt_config(img_size=56, la_sr_ratios="77", qkv_bias=False, num_heads=[4, 3]), None),
@@ -560,7 +559,7 @@ class Tests:
         self.note(what + " by schedules", ", ".join(differ) or None if one else "no outputs")
 
     def published(self):
-        """The published models, each schedule with workers and memory of its own."""
+        """Runs the published models. Each schedule has its own workers and memory."""
         for name in ("pola-swin-t", "pola-pvt-t"):
             for size in SIZES:
                 what, outs = "%s at %s" % (name, size), []
@@ -619,7 +618,7 @@ class Tests:
                 wrong.update({"window_size": [0, -1, huge, "7", 5, [7]], "ape": [1, True], "patch_norm": [0, False]})
             for key, values in wrong.items():
                 for value in values:
-                    # What a field does not say itself shows in a tensor that does not fit.
+                    # Errors that no field reveals are found by a tensor with another shape.
                     says = '"' if key not in ("img_size", "in_chans") else ""
                     shown = json.dumps(value)
                     self.refuse("%s %s = %.40s" % (config["model_type"], key, shown), dict(config, **{key: value}),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_preprocessing.py: pixels that a picture becomes, against what image processors of transformers, timm and
-OpenCLIP make of it (tests/data/preprocessing.json); which file says so; what is refused.
+"""test_preprocessing.py: compares preprocessed pixels with those of the image processors of transformers, timm and
+OpenCLIP (tests/data/preprocessing.json); tests which file's settings apply, and which are refused.
 
     test_preprocessing.py path/to/fovea
 
@@ -19,7 +19,7 @@ import pixel_model  # noqa: E402
 FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
 CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "preprocessing.json")
 STEP = 149
-NEAR = 4e-6  # of values up to 3: float32 in another order
+NEAR = 4e-6  # for values up to 3: float32 computed in another order
 VIT = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
 
 
@@ -42,7 +42,7 @@ class Folder(unittest.TestCase):
         return pixel_model.pixels(FOVEA, self.path("model"), self.path("p.png"), *options)
 
     def refused(self, text, *options):
-        """A message with all words of `text`, and status 7."""
+        """Checks for exit status 7 and a message with all words of `text`."""
         r = self.run_(*options)
         self.assertEqual(r.returncode, 7, r.stderr)
         for word in text if isinstance(text, tuple) else (text,):
@@ -50,7 +50,7 @@ class Folder(unittest.TestCase):
 
 
 class Expected(Folder):
-    """A method for each case of the file."""
+    """Has a test method for each case of the file."""
 
     def compare(self, case, *options):
         self.write(case["files"], case["picture"])
@@ -77,7 +77,7 @@ def add_cases():
 
 
 class Backends(Folder):
-    """Pillow's arithmetic is selected by the option, a file, or "fovea", the former before the latter."""
+    """Pillow's arithmetic is selected by the option, a file, or "fovea", in this order of precedence."""
 
     def test_all_say_the_same(self):
         file = {**VIT, "size": {"height": 16, "width": 12}}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_pyramid.py: MAViT and NaLaFormer against a float64 reference with nothing folded.
+"""test_pyramid.py: compares MAViT and NaLaFormer with a float64 reference in which nothing is folded.
 
     test_pyramid.py path/to/fovea
 
-Small checkpoints of many shapes with random weights, BatchNorm statistics and layer scales are
-written to a folder, run by the program, and worked out here in numpy step by step, as the official
-models compute them: logits and every feature, on every schedule.
+Small checkpoints of many shapes with random weights, BatchNorm statistics and layer scales are written to a
+folder, run by the program, and computed here in numpy step by step like the official models: logits and every
+feature, with every schedule.
 """
 import json
 import os
@@ -23,7 +23,7 @@ TOLERANCE = 2e-5
 # ---- checkpoints ----
 
 def checkpoint(rng, config, form="whole"):
-    """The official names; form "backbone": extra_norms instead of a head, "no classes": no head."""
+    """Tensors in the official names; form "backbone": extra_norms instead of a head, "no classes": no head."""
     nala = config["model_type"] == "nalaformer"
     t = {}
 
@@ -89,7 +89,7 @@ def angles(d):
 # ---- the reference; pictures are (C, H, W) ----
 
 def conv2d(x, w, b, stride=1):
-    """3 x 3 or 5 x 5, of all channels or of each its own; zeros around."""
+    """Convolution of 3 x 3 or 5 x 5, over all channels or depthwise; padded with zeros."""
     rows, channels, size, _ = w.shape
     pad = size // 2
     x = np.pad(x, ((0, 0), (pad, pad), (pad, pad)))
@@ -124,7 +124,7 @@ def silu(x):
 
 
 def rotate(x, high, wide):
-    """(N, d), tokens row by row."""
+    """Rotates (N, d), tokens row by row."""
     d = x.shape[1]
     a = angles(d)
     row, column = np.divmod(np.arange(high * wide), wide)
@@ -271,7 +271,7 @@ def difference(got, want):
 
 
 def cases(exe):
-    """(what, what is wrong with it)"""
+    """(case, error)"""
     rng = np.random.default_rng(11)
     schedules = [("streamed", "5"), ("stepwise", "1000"), ("streamed", "64")]
     with tempfile.TemporaryDirectory() as folder:

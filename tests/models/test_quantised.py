@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""test_quantised.py: what `fovea convert` makes of quantised checkpoints, and which it refuses.
+"""test_quantised.py: `fovea convert` on quantised checkpoints, and which of them it refuses.
 
     test_quantised.py path/to/fovea
 
-The layers and their values in quantised.json are those of the packages themselves (tests/data/make_quantised.py).
+quantised.json has layers and values that the packages themselves computed (tests/data/make_quantised.py).
 """
 import base64
 import json
@@ -74,7 +74,7 @@ class Quantised(unittest.TestCase):
             json.dump(config, f)
 
     def convert(self, *arguments):
-        # By this Python, which has numpy.
+        # This Python has numpy.
         env = dict(os.environ, PATH=self.python() + os.pathsep + os.environ["PATH"])
         return subprocess.run([FOVEA, "convert", *arguments], capture_output=True, text=True, cwd=self.folder, env=env)
 
@@ -111,7 +111,8 @@ class Quantised(unittest.TestCase):
                     self.assertEqual(json.load(f), {"model_type": "vit", "dtype": "float32"})
 
     def test_a_model_runs_again(self):
-        """A whole ViT in int8: refused with the command, which makes it run as the values that int8 has."""
+        """A whole ViT in int8 is refused with the command that converts it, and then gives the results of the int8
+        values."""
         tensors = read(os.path.join(MODEL, "model.safetensors"))
         with open(os.path.join(MODEL, "config.json"), encoding="utf-8") as f:
             config = json.load(f)
@@ -154,7 +155,7 @@ class Quantised(unittest.TestCase):
         self.assertEqual(set(read(self.path("out", "model.safetensors"))), set(case["values"]))
 
     def test_a_file_of_torch(self):
-        """The same tensors as torch.save writes them."""
+        """The same tensors in a file of torch.save."""
         case, kinds = CASES["bitsandbytes"], {"I8": "|i1", "U8": "|u1", "F32": "<f4"}
         self.put({}, {"model_type": "vit", "quantization_config": case["quantization_config"]})
         os.remove(self.path("in", "model.safetensors"))
@@ -169,7 +170,7 @@ class Quantised(unittest.TestCase):
             np.testing.assert_allclose(np.frombuffer(made[weight][2], "<f4"), floats(entry).ravel(), rtol=3e-7)
 
     def test_plain_fp8(self):
-        """Without scales FP8 is a type like others; every code of both."""
+        """FP8 without scales is converted like other types; tests every code of both types."""
         codes = bytes(range(256))
         self.put({"a.weight": ("F8_E4M3", [16, 16], codes), "b.weight": ("F8_E5M2", [16, 16], codes)},
                  {"model_type": "vit"})
@@ -207,7 +208,7 @@ class Quantised(unittest.TestCase):
         self.refused("truncated", "in", "out")
 
     def test_types_of_files(self):
-        """A type that is not read is named, and what helps; one that nothing reads does no harm."""
+        """The message about an unsupported type names it and the remedy; an unused tensor may have any type."""
         tensors = read(os.path.join(MODEL, "model.safetensors"))
         shutil.copytree(MODEL, self.path("model"))
         weight = next(n for n in tensors if n.endswith("query.weight"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_rf_detr.py: what is refused of RF-DETR, that its attention and its size may be others, and its boxes.
+"""test_rf_detr.py: RF-DETR: refused configurations, other attentions and sizes, and its boxes.
 
     test_rf_detr.py path/to/fovea
 
@@ -27,7 +27,7 @@ class RfDetr(unittest.TestCase):
             self.config = json.load(f)
 
     def write(self, backbone=None, without=(), **fields):
-        """The golden model with fields of config.json changed."""
+        """Writes the golden model with changed fields of config.json."""
         config = dict(self.config, **fields)
         config["backbone_config"] = dict(config["backbone_config"], **(backbone or {}))
         for name in without:
@@ -71,7 +71,7 @@ class RfDetr(unittest.TestCase):
         self.refused('"two_stage" is not known', two_stage=False)
 
     def test_other_heads(self):
-        """Models for masks and key points would run as detectors without a word."""
+        """Models for masks and key points are refused; otherwise they would silently run as detectors."""
         self.refused('for masks ("architectures" has "RfDetrForInstanceSegmentation")',
                      architectures=["RfDetrForInstanceSegmentation"])
         for tensor, what in (("segmentation_head.bias", "masks"), ("keypoint_embed.layers.0.bias", "key points")):
@@ -102,7 +102,8 @@ class RfDetr(unittest.TestCase):
         self.refused('"image_size"', backbone={"image_size": 40})
 
     def test_taps(self):
-        """Either list says which blocks are read; without that of windows those whose number a tap has are global."""
+        """Either list selects the blocks that are read. Without the list of windows, the blocks with a tap's number
+        have global attention."""
         same = self.plan().stdout
         self.assertEqual(same, self.plan(without=["out_features"]).stdout)
         self.assertEqual(same, self.plan(without=["out_indices"]).stdout)
@@ -110,7 +111,7 @@ class RfDetr(unittest.TestCase):
         self.assertNotEqual(same, self.plan(backbone={"window_block_indexes": [0, 1]}).stdout)
 
     def add_tensors(self, *tensors):
-        """The golden model with tensors of zeros beside its own: (name, shape)."""
+        """Writes the golden model with additional tensors of zeros: (name, shape)."""
         folder = self.write()
         path = os.path.join(folder, "model.safetensors")
         with open(path, "rb") as f:
@@ -126,7 +127,7 @@ class RfDetr(unittest.TestCase):
         return subprocess.run([FOVEA, "plan", folder], capture_output=True, text=True)
 
     def test_tensors(self):
-        """What a ViT may have and RF-DETR has not, and what nothing knows."""
+        """Tensors that a ViT may have and RF-DETR has not are refused, and so are unknown ones."""
         block = "backbone.0.encoder.encoder.encoder.layer.1."
         p = self.add_tensors((block + "attn.sla_q.weight", (8, 2)), (block + "attn.sla_k.weight", (8, 2)))
         self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
@@ -149,13 +150,13 @@ class RfDetr(unittest.TestCase):
         self.assertIn("4 patches, of which RF-DETR chooses 5", p.stderr)
 
     def test_native(self):
-        """Windows divide the size that the model is said to be for, where its position table does not fit them."""
+        """If the position table does not fit the windows, the model's declared size is used, which they divide."""
         p = self.plan(backbone={"num_windows": 3})
         self.assertEqual(p.returncode, 0, p.stderr)
         self.assertIn("42x42", p.stdout + p.stderr)
 
     def test_picture(self):
-        """Features are the grid's, and logits of queries are no classes of the picture."""
+        """Features belong to the grid; logits of queries are not used as classes of the picture."""
         picture, features = (os.path.join(self.folder, name) for name in ("picture.ppm", "features.npy"))
         with open(picture, "wb") as f:
             f.write(b"P6 60 90 255\n" + bytes(range(180)) * 90)
@@ -177,7 +178,7 @@ class RfDetr(unittest.TestCase):
                 for name, t in head.items()}
 
     def boxes(self, folder, picture, *options):
-        """Of one picture: outputs, what --boxes wrote, and what stdout says."""
+        """Runs one picture; returns its outputs, the file of --boxes, and stdout."""
         out, boxes = (os.path.join(self.folder, name) for name in ("out.safetensors", "boxes.json"))
         p = subprocess.run([FOVEA, "run", folder, picture, "-o", out, "--boxes", boxes, "--json", *options],
                            capture_output=True, text=True)
@@ -186,13 +187,13 @@ class RfDetr(unittest.TestCase):
             return self.tensors(out), json.load(f), json.loads(p.stdout)
 
     def best(self, outputs, threshold):
-        """(score, class, box in shares) of the best pairs of a query and a class, as many as there are queries."""
+        """(score, class, relative box) of the best pairs of a query and a class, as many pairs as queries."""
         (_, queries, classes), logits = outputs["logits"]
         found = sorted((-1 / (1 + math.exp(-x)), i) for i, x in enumerate(logits))[:queries]
         return [(-s, i % classes, outputs["pred_boxes"][1][i // classes * 4:][:4]) for s, i in found if -s > threshold]
 
     def test_boxes(self):
-        """Of every query, whatever its best class, in the photograph's pixels; equal to what the outputs say."""
+        """Boxes come from all pairs of a query and a class, are in pixels of the photograph, and equal the outputs."""
         picture = os.path.join(self.folder, "picture.ppm")
         with open(picture, "wb") as f:
             f.write(b"P6 60 90 255\n" + bytes(i * 37 % 251 for i in range(180 * 90)))
@@ -217,7 +218,7 @@ class RfDetr(unittest.TestCase):
                     self.assertAlmostEqual(got, value, delta=1e-3)
 
     def test_one_query(self):
-        """Its logits are no classes of the picture either."""
+        """The logits of a single query are not used as classes of the picture either."""
         picture = os.path.join(self.folder, "picture.ppm")
         with open(picture, "wb") as f:
             f.write(b"P6 28 28 255\n" + bytes(28 * 28 * 3))
@@ -226,7 +227,7 @@ class RfDetr(unittest.TestCase):
         self.assertEqual((outputs["logits"][0], outputs["pred_boxes"][0]), ([1, 1, 4], [1, 1, 4]))
 
     def test_products_of_bfloat16(self):
-        """Queries that change places are not an error of the type: what they are chosen from is compared."""
+        """Queries may change their order, so the test compares the scores from which they are chosen."""
         folder = self.write()
         for command in (["verify", folder, "--accuracy", "0.999"], ["bench", "model", folder, "--runs", "1"]):
             p = subprocess.run([FOVEA, *command, "--compute", "bf16"], capture_output=True, text=True)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_sam.py: what is refused of SAM's encoder, and that its attention and its size may be others.
+"""test_sam.py: SAM's encoder: refused configurations, other attentions and sizes.
 
     test_sam.py path/to/fovea
 
@@ -25,7 +25,7 @@ class Sam(unittest.TestCase):
             self.config = json.load(f)
 
     def plan(self, *options, arguments=None, **fields):
-        """`fovea plan` of the golden model with fields of config.json changed."""
+        """Runs `fovea plan` on the golden model with changed fields of config.json."""
         config = dict(self.config, **fields)
         config["model_args"] = dict(config["model_args"], **(arguments or {}))
         folder = os.path.join(self.folder, "model")
@@ -58,7 +58,7 @@ class Sam(unittest.TestCase):
         self.refused('"model_args.qk_norm" is not known', arguments={"qk_norm": True})
 
     def test_processor(self):
-        """A picture is filled up to a square, as transformers does, where config.json has no rule of timm's."""
+        """A picture is padded to a square, as in transformers, unless config.json has timm's rule."""
         self.config.pop("pretrained_cfg", None)
         with open(os.path.join(self.folder, "preprocessor_config.json"), "w", encoding="utf-8") as f:
             json.dump({"image_processor_type": "SamImageProcessor", "size": {"longest_edge": 96}, "do_pad": True,
@@ -76,7 +76,7 @@ class Sam(unittest.TestCase):
         for attention in ("linear:elu1", "mala", "foveated"):
             p = self.plan("--attention", attention, "--size", "160x112")
             self.assertEqual(p.returncode, 0, p.stderr)
-            self.assertRegex(p.stdout, "block 0-1 relative positions +x 2")  # those in windows
+            self.assertRegex(p.stdout, "block 0-1 relative positions +x 2")  # blocks with windows
             self.assertNotRegex(p.stdout, "block 2 relative positions")
         p = self.plan("--attention", "sla-linear")
         self.assertEqual(p.returncode, 2, p.stderr)

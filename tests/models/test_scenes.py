@@ -42,7 +42,7 @@ def scenes(**more):
 
 class Scenes(unittest.TestCase):
     def test_reproducible(self):
-        """The same arguments give the same bytes, another seed, split or number other ones."""
+        """The same arguments give the same bytes; another seed, split or number gives different ones."""
         images, masks = scenes()
         self.assertEqual((images.shape, masks.shape), ((4, 84, 84, 3), (4, 84, 84)))
         for a, b in zip((images, masks), scenes()):
@@ -53,7 +53,7 @@ class Scenes(unittest.TestCase):
             self.assertTrue((scenes(**other)[0] != images).mean() > 0.5, other)
 
     def test_content(self):
-        """Ground and all digits, each of which is there now and then; digits are not flat."""
+        """The scenes have the background and all digits, each in some of the scenes; digits are not of one colour."""
         images, masks = scenes(count=40)
         share = np.bincount(masks.ravel(), minlength=11) / masks.size
         self.assertEqual(len(share), 11)
@@ -62,7 +62,7 @@ class Scenes(unittest.TestCase):
         self.assertTrue((images.std(axis=(1, 2, 3)) > 10).all())
 
     def test_sizes(self):
-        """At another size it is the same picture."""
+        """A scene is the same picture at every size."""
         (images, masks), (large, large_masks) = scenes(), scenes(size=252)
         middle = large_masks[:, 1::3, 1::3]
         self.assertTrue((middle == masks).mean() > 0.97)

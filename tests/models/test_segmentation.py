@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""test_segmentation.py: linear segmentation heads: where they are read from, logits, pictures of classes.
+"""test_segmentation.py: linear segmentation heads: the tensors that they are read from, logits, pictures of classes.
 
     test_segmentation.py path/to/fovea
 
-A model whose features are the colours of its patches must label coloured stripes pixel by pixel; heads of
-every form on golden models must give the product of their weights with the program's own token features;
-what is no linear head of the model's features must be refused by name.
+A model whose features are the colours of its patches must label coloured stripes pixel by pixel. Heads of every
+form on golden models must give the product of their weights and the program's own token features. A head that is not
+a linear function of the model's features must be refused with a message that names it.
 """
 import json
 import os
@@ -69,7 +69,7 @@ def read_png(path):
 
 
 def resized(logits, width, height):
-    """(h, w, classes) to (height, width, classes) as torch's bilinear, align_corners False."""
+    """Resizes (h, w, classes) to (height, width, classes) like torch's bilinear, align_corners False."""
     def axis(values, n):
         at = np.maximum(0, (np.arange(n) + 0.5) * len(values) / n - 0.5)
         low = np.minimum(at.astype(int), len(values) - 1)
@@ -171,7 +171,7 @@ def known_tensor(exe, folder):
 # ---- heads of every form ----
 
 def head(rng, width, form):
-    """(tensors, weight, bias): the last two what they come to."""
+    """(tensors, weight, bias): the last two are those of the equivalent linear layer."""
     w = rng.standard_normal((CLASSES, width)).astype(np.float32)
     b = rng.standard_normal(CLASSES).astype(np.float32)
     stem = "segmentation_head." if form == "plain" else "decode_head.conv_seg."
@@ -188,7 +188,7 @@ def head(rng, width, form):
 
 
 def on_golden(exe, folder, name, form, separate):
-    """A head on a golden model's features."""
+    """Tests a head on a golden model's features."""
     rng = np.random.default_rng(5)
     source = os.path.join(MODELS, name)
     shutil.copy(source + "/config.json", folder)
@@ -225,13 +225,13 @@ def on_golden(exe, folder, name, form, separate):
 
 
 def on_stage(exe, folder, name, stage, wrapped):
-    """A head on a stage of a pyramid, and every stage as a feature; `wrapped`: as mmsegmentation saves
-    a whole segmentor."""
+    """Tests a head on a stage of a pyramid, with every stage as a feature; `wrapped`: as mmsegmentation saves a
+    whole segmentor."""
     source = os.path.join(SHARED, name)
     shutil.copy(source + "/config.json", folder)
     io = vit.load(source + "/io.safetensors")
     own = vit.load(source + "/model.safetensors")
-    # a head may be for stages of one width only, of which the last is meant
+    # if several stages have the head's width, it belongs to the last of them
     width = io["feat.stage%d" % stage].shape[1 if name < "pola" else 2]
     tensors, w, b = head(np.random.default_rng(5), width, "bn")
     if wrapped:
@@ -267,7 +267,7 @@ def on_stage(exe, folder, name, stage, wrapped):
 
 
 def without_it(exe, folder):
-    """A head that nobody asks for is not run."""
+    """A head is not run if its output is not requested."""
     rng = np.random.default_rng(6)
     t = dict(vit.checkpoint(rng), **head(rng, vit.WIDTH, "plain")[0])
     vit.save(folder + "/model.safetensors", t)

@@ -3,8 +3,8 @@
 
     test_towers.py path/to/fovea
 
-Golden models are given the names that they have in models of pictures and language, and stand in shards of
-their own; the other shards are absent or damaged. The results are those of the tower alone, bit by bit.
+The tensors of golden models get the names that they have in vision-language models, and are stored in separate
+shards; the other shards are absent or damaged. The results must be those of the tower alone, bit by bit.
 """
 import json
 import os
@@ -60,7 +60,7 @@ def renamed(tensors, before):
 
 
 def openai(tensors):
-    """CLIP's tower in the names of its authors and of OpenCLIP."""
+    """CLIP's tower in its authors' names, which OpenCLIP uses too."""
     plain = {"embeddings.class_embedding": "class_embedding", "embeddings.patch_embedding.weight": "conv1.weight",
              "embeddings.position_embedding.weight": "positional_embedding"}
     words = [("encoder.layers.", "transformer.resblocks."), ("layer_norm", "ln_"), ("mlp.fc1", "mlp.c_fc"),
@@ -89,7 +89,7 @@ class Towers(unittest.TestCase):
         return subprocess.run([EXE, *arguments], capture_output=True, text=True, errors="replace")
 
     def write(self, config, tensors, others):
-        """A folder with the tensors in two shards, and others' names in an absent and a damaged one."""
+        """Writes the tensors in two shards; the index names other tensors in an absent and a damaged shard."""
         folder = tempfile.mkdtemp(dir=self.folder)
         names = sorted(tensors)
         shards = {"tower-1.safetensors": names[::2], "tower-2.safetensors": names[1::2]}
@@ -127,7 +127,7 @@ class Towers(unittest.TestCase):
         return folder
 
     def test_known_models(self):
-        """Those whose names are known need no prefix."""
+        """Models with known names need no prefix."""
         words = ["language_model.model.embed_tokens.weight", "language_model.lm_head.weight"]
         text = ["text_model.embeddings.token_embedding.weight", "text_model.final_layer_norm.weight",
                 "text_projection.weight", "logit_scale"]
@@ -163,7 +163,7 @@ class Towers(unittest.TestCase):
                     "positional_embedding", "ln_final.weight", "ln_final.bias"], alone=alone)
 
     def test_prefix(self):
-        """Where no rule fits: by --prefix, and by config.json."""
+        """Where no rule fits, --prefix or config.json gives the prefix."""
         eyes = renamed(tower("siglip-02"), "agent.senses.sight.")
         others = ["agent.senses.hearing.conv.weight", "agent.mind.weight", "vision_model.post_layernorm.weight"]
         config = {"model_type": "agent", "vision_config": config_of("siglip-02"), "hidden_size": 7}
@@ -181,7 +181,7 @@ class Towers(unittest.TestCase):
         self.assertEqual(p.returncode, 1, p.stderr)
 
     def test_inside_transformers(self):
-        """The names that transformers 5 has in memory, as a state_dict that was saved has them."""
+        """The names that transformers 5 uses in memory, and thus in a saved state_dict."""
         common = [("attention.attention.query.", "attention.q_proj."), ("attention.attention.key.", "attention.k_proj."),
                   ("attention.attention.value.", "attention.v_proj."), ("attention.output.dense.", "attention.o_proj."),
                   ("intermediate.dense.", "mlp.fc1."), ("output.dense.", "mlp.fc2.")]
@@ -200,7 +200,7 @@ class Towers(unittest.TestCase):
                 self.assertEqual(self.outputs(folder, model), self.outputs(os.path.join(MODELS, model), model))
 
     def test_training(self):
-        """What is trained behind a prefix is saved whole, and says where its tower stands."""
+        """A tower with a prefix is trained, saved with the whole checkpoint, and the result names the prefix."""
         eyes = renamed(tower("clip-vision-02"), "sight.")
         folder, out = os.path.join(self.folder, "whole"), os.path.join(self.folder, "out")
         os.mkdir(folder)

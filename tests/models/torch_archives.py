@@ -9,14 +9,14 @@ import zipfile
 
 import numpy as np
 
-# numpy's types by torch's storages; bfloat16 is given as its upper halves, in uint16.
+# numpy's types by torch's storages; bfloat16 is given as uint16.
 STORAGES = {"<f4": "FloatStorage", "<f8": "DoubleStorage", "<f2": "HalfStorage", "<u2": "BFloat16Storage",
             "<i8": "LongStorage", "<i4": "IntStorage", "<i2": "ShortStorage", "|i1": "CharStorage",
             "|u1": "ByteStorage", "|b1": "BoolStorage"}
 
 
 def stub(module, name, kind):
-    """A thing that a pickle calls module.name."""
+    """An object that a pickle names module.name."""
     thing = type(name, (), {}) if kind is type else lambda *a: None
     thing.__module__, thing.__name__, thing.__qualname__ = module, name, name
     return thing
@@ -30,7 +30,7 @@ Module = stub("__torch__.clip.model", "VisionTransformer", type)  # a class of a
 
 @contextlib.contextmanager
 def named():
-    """While pickle looks, the names are there."""
+    """Defines the names while pickle looks them up."""
     modules = {"torch": TYPES, "torch._utils": {"_rebuild_tensor_v2": REBUILD, "_rebuild_parameter": PARAMETER},
                "__torch__": {}, "__torch__.clip": {}, "__torch__.clip.model": {"VisionTransformer": Module}}
     before = {name: sys.modules.get(name) for name in modules}
@@ -48,14 +48,14 @@ def named():
 
 
 class Storage:
-    """Values of one type in a row. Of a view: its key is another's."""
+    """Consecutive values of one type. A view has the key of another storage."""
 
     def __init__(self, values):
         self.values = np.ascontiguousarray(values).reshape(-1)
 
 
 class Tensor:
-    """A view of a storage, by default a storage of its own."""
+    """A view of a storage, by default of its own storage."""
 
     def __init__(self, values, offset=0, shape=None, strides=None, parameter=False):
         self.storage = values if isinstance(values, Storage) else Storage(values)
@@ -90,7 +90,7 @@ class Pickler(pickle.Pickler):
 
 
 def pickled(saved, legacy=False):
-    """The bytes of the pickle, its storages."""
+    """Returns the bytes of the pickle, and its storages."""
     file = io.BytesIO()
     with named():
         pickler = Pickler(file, legacy)
@@ -110,17 +110,17 @@ def write_zip(path, data, storages=(), more=(), method=zipfile.ZIP_STORED):
 
 
 def save(path, saved):
-    """torch.save of today."""
+    """The current format of torch.save."""
     write_zip(path, *pickled(saved))
 
 
 def save_script(path, saved):
-    """torch.jit.save: a tree of Modules with code beside it."""
+    """The format of torch.jit.save: a tree of Modules, with code in separate files."""
     write_zip(path, *pickled(saved), more=["constants.pkl", "code/__torch__/clip/model.py"])
 
 
 def script_of(tensors):
-    """The tree of Modules that has tensors of these names."""
+    """The tree of Modules for tensors of these names."""
     root = Module()
     for name, tensor in tensors.items():
         *path, last = name.split(".")
@@ -137,7 +137,7 @@ def legacy_head(magic=0x1950A86A20F9469CFC6C, version=1001, little=True):
 
 
 def save_legacy(path, saved):
-    """torch.save before version 1.6."""
+    """The format of torch.save before version 1.6."""
     data, storages = pickled(saved, legacy=True)
     with open(path, "wb") as f:
         f.write(legacy_head() + data + pickle.dumps([str(i) for i in range(len(storages))], 2))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""test_code_blocks.py: the C of README.md and docs that has functions in it compiles, without a warning.
+"""test_code_blocks.py: C code blocks with functions in README.md and docs compile without a warning.
 
     test_code_blocks.py COMPILER INCLUDE...
 
-Blocks without a function are excerpts, with names that stand for the reader's own. Standard library only.
+Blocks without a function are excerpts that use names of the reader's program. Standard library only.
 """
 import os
 import re

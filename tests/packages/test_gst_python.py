@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_gst_python.py: what foveafilter attaches, read from Python with python3-gi alone.
+"""test_gst_python.py: reads the metadata that foveafilter attaches in Python, with python3-gi alone.
 
     test_gst_python.py path/to/libfovea.so path/to/foveafilter's/folder
 """
@@ -38,7 +38,7 @@ def example(*arguments):
 
 class Metadata(unittest.TestCase):
     def frame(self, output):
-        """(pixels, what was found) of one frame, and what the library gives for those pixels."""
+        """Runs one frame; returns its (pixels, results), and the library's results for these pixels."""
         Gst.init(None)
         pipeline = Gst.parse_launch(
             "videotestsrc num-buffers=1 pattern=snow ! video/x-raw,format=RGB,width=64,height=64 ! "

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_python.py: python/fovea: its structures against the header, its results against numpy.
+"""test_python.py: compares the structures of python/fovea with the header, and its results with numpy.
 
     test_python.py path/to/libfovea.so path/to/include [path/to/include ...]
 
@@ -43,7 +43,7 @@ def structures():
 
 
 def members(kind, prefix="", base=0):
-    """(C name, offset, size) of every field, nested ones by their own fields, too."""
+    """(C name, offset, size) of every field, also of those of nested structures."""
     for name, field in kind._fields_:
         d = getattr(kind, name)
         yield prefix + name, base + d.offset, d.size
@@ -142,7 +142,7 @@ class Attention(unittest.TestCase):
         self.assertLess(off(got, linear(*full)), 8e-3)
 
     def test_options(self):
-        """Learned vectors, tables and what follows the attention, each seen to have an effect."""
+        """Learned vectors, tables and the operations after the attention: each has an effect."""
         q, k, v, g = arrays((1, 2, 12, 8), (1, 2, 12, 8), (1, 2, 12, 8), (1, 12, 16))
         w5, bias, power = arrays((8, 5, 5), (8,), (16,), seed=2)
         norm, norm_bias = arrays((16,), (16,), seed=3)
@@ -159,7 +159,7 @@ class Attention(unittest.TestCase):
         self.assertLess(off(biased[1] - biased[0], np.broadcast_to(bias, plain.shape)), 1e-4)
 
     def test_maps(self):
-        """Hedgehog's are products before it."""
+        """Hedgehog's maps are matrix multiplications before the attention."""
         q, k, v, maps = arrays((1, 2, 12, 8), (1, 2, 12, 8), (1, 2, 12, 4), (2, 2, 8, 8), seed=4)
         got = fovea.attention(q, k, v, "hedgehog", map_q=maps[0], map_k=maps[1])
         mapped = [np.einsum("bhnd,hed->bhne", x, m).astype(np.float32) for x, m in zip((q, k), maps)]
@@ -175,7 +175,7 @@ class Attention(unittest.TestCase):
             fovea.attention(q, k, v, "nala", map_q=maps[0])
 
     def test_linear_form(self):
-        """What may differ in a ViT's linear attentions."""
+        """Parameters of a ViT's linear attentions."""
         usual = fovea.Model(MODEL).info["linear"]
         other = fovea.Model(MODEL, linear=dict(nala_lambda=4, heads=1)).info["linear"]
         self.assertEqual((usual.nala_lambda, usual.pola_alpha, usual.q_scale), (3, 4, 1))
@@ -400,7 +400,7 @@ class Models(unittest.TestCase):
             self.model.run(self.image, activations="int8")
 
     def test_compute(self):
-        """Products of bfloat16: rounded, by a plan of their own, and by an operation."""
+        """Products in bfloat16 are rounded, in a separate plan and in an operation."""
         names = ["last_hidden_state"]
         plain, rounded = (self.model.run(self.image, outputs=names, compute=c)["last_hidden_state"]
                           for c in ("f32", "bf16"))
@@ -475,7 +475,7 @@ class Models(unittest.TestCase):
             fovea.choose_yuv("nv12", 720, range="wide")
 
     def test_camera_frames(self):
-        """Grey ones, which are the same in every matrix: luma 16 to 235 is 0 to 255."""
+        """Grey frames, which are the same with every colour matrix: luma 16 to 235 is 0 to 255."""
         names = ["last_hidden_state"]
         height, width = 56, 70
         luma = (16 + np.arange(height * width) % 220).astype(np.uint8).reshape(height, width)
@@ -558,7 +558,7 @@ class Models(unittest.TestCase):
             segmenter.masks(self.image)
 
     def test_threads(self):
-        """Of one model, with the plan that all share and with one each."""
+        """Several threads run one model, with a shared plan and with one plan each."""
         names, seen = ["last_hidden_state"], []
         images = [np.roll(self.image, 7 * i, 1) for i in range(4)]
         want = [self.model.run(p, outputs=names)["last_hidden_state"] for p in images]
@@ -588,7 +588,7 @@ class Models(unittest.TestCase):
             self.model.run(np.zeros((height, width, 3), np.uint8))
             self.assertLessEqual(len(self.model._plans), fovea.Model.PLANS)
         self.assertEqual(len(self.model._plans), fovea.Model.PLANS)
-        self.assertIn(first[0], self.model._plans.values())  # it was asked for in between
+        self.assertIn(first[0], self.model._plans.values())  # kept, because it was used in between
 
     @unittest.skipUnless(importlib.util.find_spec("PIL"), "no PIL for this Python: python3-pil")
     def test_pillow(self):
@@ -609,7 +609,7 @@ class Models(unittest.TestCase):
 
     @unittest.skipUnless(importlib.util.find_spec("PIL"), "no PIL for this Python: python3-pil")
     def test_grey_of_16_bits(self):
-        """As the program reads it: of a PGM the high byte, of other files cut at 255."""
+        """16-bit grey is converted as in the program: for a PGM to the high byte, for other files limited to 255."""
         from PIL import Image
         deep = self.image[..., 0].astype(np.uint16) * 250 + 7
         with tempfile.TemporaryDirectory() as folder:
@@ -655,7 +655,7 @@ class Models(unittest.TestCase):
 
 
 class Tensor:
-    """An array as another library has it: nothing is known of it but DLPack."""
+    """An array of another library, of which only the DLPack protocol is known."""
 
     def __init__(self, array, device=(1, 0)):
         self.array, self.device = array, device
@@ -678,7 +678,7 @@ class Calls(unittest.TestCase):
         np.testing.assert_array_equal(got, self.want if want is None else want)
 
     def addresses(self, picture, **options):
-        """Of the pixels that the library is given, and the distance of their rows."""
+        """The address of the pixels that the library gets, and the stride of their rows."""
         seen, run = [], fovea._lib.fovea_run
 
         def watch(plan, frame, *outputs):
@@ -705,10 +705,10 @@ class Calls(unittest.TestCase):
         read_only = image.copy()
         read_only.flags.writeable = False
         self.assertEqual(self.addresses(read_only), (read_only.ctypes.data, 84 * 3))
-        self.assertNotEqual(self.addresses(image[:, ::2])[0], address)  # pixels are not side by side
+        self.assertNotEqual(self.addresses(image[:, ::2])[0], address)  # pixels are not contiguous
 
     def test_layouts(self):
-        """Views give what copies give."""
+        """Views give the same results as copies."""
         image = self.image
         for view in (image[7:, 14:42], image[::2], image[:, ::2], image[::-1], image[:, ::-1],
                      image[..., ::-1], image[::-1, 3:, ::-1], image[:1], image[:, :1]):
@@ -727,7 +727,7 @@ class Calls(unittest.TestCase):
         self.same(nv12[:, 4:74], want, format="nv12", preprocess=False)
 
     def test_plans_of_either_order(self):
-        """A plan made for one order of colours takes the other."""
+        """A plan made for one order of colours accepts the other."""
         bgr = np.ascontiguousarray(self.image[..., ::-1])
         for like, format, pictures in [
                 (self.image, None, (self.image, bgr[..., ::-1])),
@@ -806,7 +806,7 @@ class Calls(unittest.TestCase):
                 self.assertEqual(got[0].name, "nose")
 
     def test_masks(self):
-        """Of random weights: with thresholds that let some through."""
+        """Masks of a model with random weights, with thresholds that some of them exceed."""
         segmenter = os.path.join(ROOT, "tests", "data", "golden", "models", "eomt-masked-01")
         out = fovea.Model(segmenter)(self.image)
         masks = out.masks_of(threshold=1e-3, mask_threshold=1e-3, overlap_threshold=1e-3)
@@ -834,7 +834,7 @@ class Calls(unittest.TestCase):
             self.assertEqual((e.status, e.name), (-5, "ENOTSUP"))
 
     def test_others_run_meanwhile(self):
-        """Of many turns that another thread makes, more than those at the ends fall into a frame."""
+        """Another thread goes on during frames: it makes more iterations than fit between them."""
         image, rounds, done = np.zeros((1120, 1120, 3), np.uint8), [0], threading.Event()
         plan = fovea.Model(MODEL, fovea.Device(threads=1)).plan(image)
 
@@ -920,7 +920,7 @@ class Loading(unittest.TestCase):
         for text in config, json.dumps(config), files["config.json"]:
             self.assertEqual(fovea.load(weights, config=text).info["width"], 64)
 
-        # Bytes live as long as a plan that may be the last to know them, and no longer.
+        # Bytes live as long as a plan that may hold the last reference to them, and no longer.
         array = np.frombuffer(weights, np.uint8).copy()
         held = weakref.ref(array)
         model = fovea.load(dict(files, **{"model.safetensors": array}))
@@ -1098,7 +1098,7 @@ class Pictures(unittest.TestCase):
 
 
 class Lifetimes(unittest.TestCase):
-    """What was freed is overwritten: whoever still reads it crashes."""
+    """Freed memory is overwritten, so that a later read of it crashes."""
 
     def ends(self, *lines):
         program = "\n".join(["import gc, os, sys, threading", "sys.path.insert(0, %r)" % sys.path[0],
@@ -1122,19 +1122,19 @@ class Lifetimes(unittest.TestCase):
 
     @unittest.skipUnless(os.path.isdir("/proc/self/task"), "no /proc/self/task to count threads in")
     def test_cyclic_garbage(self):
-        """In the order in which things were made, a device is the first one; it ends with them."""
+        """Objects in a cycle are collected in the order of creation, the device first; it ends with its last user."""
         self.ends("before = workers()",
                   "device = fovea.Device(threads=3)", "model = fovea.Model(%r, device)" % MODEL,
                   "plan, out = model.plan(image), model.run(image)",
                   "state = fovea.State(heads=1, head_dim=4, device=device)",
                   "device.me, model.me, plan.me, state.me = device, model, plan, state",
                   "assert workers() == before + 2", "del device, model, plan, state",
-                  "gc.collect()", "gc.collect()",  # what needs the device, then the device
+                  "gc.collect()", "gc.collect()",  # the objects that need the device, then the device
                   "assert workers() == before")
 
     @unittest.skipUnless(os.path.isdir("/proc/self/task"), "no /proc/self/task to count threads in")
     def test_models_are_no_garbage(self):
-        """They and their plans go with the last name, without a collector."""
+        """Models and their plans are freed with their last reference, without the garbage collector."""
         self.ends("gc.disable()", "before = workers()",
                   "model = fovea.Model(%r, fovea.Device(threads=3))" % MODEL, "out = model.run(image)",
                   "del model", "assert workers() == before")

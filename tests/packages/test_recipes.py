@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_recipes.py: the ten recipes of docs/python.md, run as they stand.
+"""test_recipes.py: runs the ten recipes of docs/python.md unchanged.
 
     test_recipes.py path/to/libfovea.so
 
-Models of the hub are small ones, or random ones where names stand for them. Needs numpy and Pillow; the recipe
-about PyTorch is skipped without it.
+The models of the hub are replaced by small or random ones. Needs numpy and Pillow; the recipe about PyTorch is
+skipped without it.
 """
 import importlib.util
 import os
@@ -35,7 +35,7 @@ SEED = 1
 
 
 def recipes():
-    """{number: program} of the page."""
+    """The recipes of the page: {number: program}."""
     with open(os.path.join(ROOT, "docs", "python.md")) as file:
         page = file.read()
     found = re.findall(r"^### (\d+)\. [^\n]*\n\n```python\n(.*?)^```$", page, re.M | re.S)

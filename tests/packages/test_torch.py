@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""test_torch.py: python/fovea/torch against the library: values, gradients, folders, training.
+"""test_torch.py: compares python/fovea/torch with the library: values, gradients, folders, training.
 
     test_torch.py path/to/fovea path/to/libfovea.so
 
-Needs PyTorch, transformers and safetensors; of timm's models nothing is tested without timm.
+Needs PyTorch, transformers and safetensors; timm's models are tested only if timm is installed.
 """
 import contextlib
 import copy
@@ -41,7 +41,7 @@ HAVE_TIMM = importlib.util.find_spec("timm") is not None
 
 
 def off(got, want, size=None):
-    """Largest difference over `size`, else over the largest value."""
+    """The largest difference, relative to `size` or else to the largest value."""
     got, want = (torch.as_tensor(x).double() for x in (got, want))
     return float((got - want).abs().max() / (size or want.abs().max().clamp(min=1e-30)))
 
@@ -61,7 +61,7 @@ KINDS = {"ViT": "Model", "DeiT": "Model", "Dinov2": "Model", "Dinov2WithRegister
 
 
 def drawn(model):
-    """Weights in which every tensor counts."""
+    """Draws weights with which every tensor affects the results."""
     random = torch.Generator().manual_seed(5)
     for parameter in model.parameters():
         size = 0.1 if parameter.ndim == 1 else 0.15
@@ -83,7 +83,7 @@ def make(kind, depth=2):
 
 
 def vary(model):
-    """Learned vectors and gates that are not zeros."""
+    """Gives learned vectors and gates nonzero values."""
     random = torch.Generator().manual_seed(7)
     for block in swap.swapped(model):
         for parameter in block.fovea.parameters():
@@ -118,7 +118,7 @@ class Values(unittest.TestCase):
             names.of_blocks(["mala"] * 3, 4)
 
     def test_operations(self):
-        """Attention alone, on the library's own operation."""
+        """Compares attention alone with the library's operation."""
         batch, tokens, heads, dim = 2, 37, 3, 10
         torch.manual_seed(2)
         for attention in [*names.attentions()[:-1], *GATED]:
@@ -162,7 +162,7 @@ class Values(unittest.TestCase):
 
 class Foveated(unittest.TestCase):
     def seen(self, q, k, v, grid, margin):
-        """The patches' rows, block by block with weights of their own, in float64."""
+        """The rows of patches in float64, with separate weights for each block."""
         at = foveated.layout(q.shape[1] - grid[0] * grid[1], *grid, margin, torch.device("cpu"))
         k, v = (foveated.with_cells(x.flatten(2), *grid).unflatten(-1, q.shape[2:]) for x in (k, v))
         out = []
@@ -178,7 +178,7 @@ class Foveated(unittest.TestCase):
             self.assertLess(off(at.bias.exp().sum(1), tokens), 1e-5)
 
     def test_values_and_slopes(self):
-        """Gradients against double differences."""
+        """Compares gradients with finite differences in float64."""
         grid = (9, 21)
         inputs = [x.requires_grad_() for x in torch.randn(3, 1, 1 + 9 * 21, 1, 2, dtype=torch.float64)]
         got = ft.attention(*inputs, "foveated:1", grid=grid)
@@ -197,13 +197,13 @@ class Foveated(unittest.TestCase):
 
 
 class Gradients(unittest.TestCase):
-    """Of both stages against `fovea adapt --save-grad`, every trained tensor of a ViT."""
+    """Compares the gradients of both stages with `fovea adapt --save-grad`, for every trained tensor of a ViT."""
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.path = cls.folder.name
-        cls.model = make("Dinov2", 1)  # of more, rounding grows from block to block
+        cls.model = make("Dinov2", 1)  # with more blocks rounding errors grow
         cls.pixels = torch.randn(2, 3, 112, 126)
         save_file({"input.0": cls.pixels}, cls.path + "/pixels.safetensors")
         cls.teacher = make("Dinov2", 1)
@@ -240,7 +240,7 @@ class Gradients(unittest.TestCase):
         self.assertLess(abs(got[0] - want[0]), WITHIN * want[0])
         self.assertGreater(len(want[1]), 5)
         for name, slope in want[1].items():
-            # A bias is a column more of its matrix. Of keys it has hardly a slope of its own.
+            # A bias is compared as an additional column of its matrix: the gradient of the keys' bias is nearly 0.
             whole = want[1].get(name.replace(".bias", ".weight"), slope).abs().max()
             self.assertLess(off(got[1][name], slope, max(whole, slope.abs().max())), WITHIN, name)
 
@@ -293,7 +293,7 @@ class Models(unittest.TestCase):
             self.check(kind)
 
     def test_again(self):
-        """Another attention in a model that has one of ours; what stays keeps its vectors."""
+        """Replaces an attention of Fovea by another one; attentions that stay keep their learned vectors."""
         model = ft.linearise(make("ViT"), "pola")
         vary(model)
         kept = swap.swapped(model)[0].fovea.vectors
@@ -314,7 +314,7 @@ class Models(unittest.TestCase):
                 wrong()
 
     def test_other_forms_are_refused(self):
-        """Constants and heads that the modules do not have."""
+        """Constants and numbers of heads that the modules do not support are refused."""
         with folder_of(make("ViT"), "nala") as (folder, _):
             path = folder + "/config.json"
             with open(path) as f:
@@ -326,7 +326,7 @@ class Models(unittest.TestCase):
                 ft.load(folder)
 
     def test_without_torch(self):
-        """fovea alone wants no PyTorch; fovea.torch says what it wants."""
+        """fovea does not need PyTorch; the message of fovea.torch names the packages that it needs."""
         with tempfile.TemporaryDirectory() as folder:
             with open(folder + "/torch.py", "w") as f:
                 f.write("raise ImportError('none here')\n")
@@ -338,7 +338,7 @@ class Models(unittest.TestCase):
 
 
 class Training(unittest.TestCase):
-    """The loop of docs/training.md: both losses fall, and what is not to be trained stays."""
+    """The loop of docs/training.md: both losses decrease, and frozen parameters do not change."""
 
     def losses(self, loss, chosen, rate):
         model = ft.linearise(make("Dinov2"), "nala+softmax@1")

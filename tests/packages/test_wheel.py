@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""test_wheel.py: wheels as platform/package/wheel.sh makes them: for this machine, and by cross builds.
+"""test_wheel.py: tests the wheels of platform/package/wheel.sh, for this machine and from cross builds.
 
     test_wheel.py [WHEEL...]
 
-Without wheels it makes them, without a network: that of this machine if there is a Python with meson-python
-($FOVEA_WHEEL_PYTHON, build-wheel-tools/bin/python as wheel.sh makes it, or this one), others where compilers and
-libraries for them are. One of this machine is installed into a fresh environment and run without a compiler
-in reach; the program of others runs in qemu. Needs numpy and readelf.
+Without arguments it builds the wheels, without a network: that of this machine if there is a Python with meson-python
+($FOVEA_WHEEL_PYTHON, build-wheel-tools/bin/python as wheel.sh makes it, or this one), others if compilers and
+libraries for them are installed. A wheel for this machine is installed into a new environment and run without a
+compiler in PATH; the program of other wheels runs in qemu. Needs numpy and readelf.
 """
 import glob
 import os
@@ -29,7 +29,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests", "data", "golden", "models", "dinov2-03")
 TAGGER = os.path.join(ROOT, "platform", "package", "wheel_tag.py")
 MOST = 6 << 20  # bytes of a wheel
-# Machine of the ELF header, an emulator, and what a cross build needs.
+# Machine of the ELF header, an emulator, and the requirements of a cross build.
 MACHINES = {"x86_64": ("Advanced Micro Devices X86-64", "qemu-x86_64", None),
             "aarch64": ("AArch64", "qemu-aarch64", "aarch64-linux-gnu"),
             "armv7l": ("ARM", "qemu-arm", "arm-linux-gnueabihf")}
@@ -66,13 +66,13 @@ def can_cross_build(triplet):
 
 
 def emulator_of(architecture):
-    """A command that programs of an architecture stand behind, or None."""
+    """The command that runs programs of an architecture, or None."""
     if architecture == HERE:
         return []
     _, emulator, triplet = MACHINES[architecture]
     if not shutil.which(emulator):
         return None
-    # libc of the cross compiler, where that of the architecture is not installed itself.
+    # libc of the cross compiler, if that of the architecture is not installed itself.
     loaders = glob.glob("/lib/ld-linux-%s.so.*" % {"armv7l": "armhf"}.get(architecture, architecture))
     return [emulator] if loaders else [emulator, "-L", "/usr/" + triplet]
 
@@ -158,7 +158,7 @@ class Wheels(unittest.TestCase):
                 self.assertEqual(paths, ["$ORIGIN/.."] if file == program else [])
 
     def test_program(self):
-        """Reads PNG, and gives features that are those of the machine that this is, in an emulator too."""
+        """The program reads PNG, and its features are those of this machine's program, in an emulator too."""
         features = {}
         for path, architecture in self.each():
             emulator = emulator_of(architecture)
@@ -182,7 +182,7 @@ class Wheels(unittest.TestCase):
             if architecture != HERE:
                 continue
             with tempfile.TemporaryDirectory() as folder:
-                # numpy is the system's: there may be no network.
+                # numpy is the system's, because there may be no network.
                 subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", folder], check=True)
                 python = os.path.join(folder, "bin", "python")
                 subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", path],

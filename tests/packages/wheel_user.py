@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""wheel_user.py MODEL: five lines of somebody who has installed a wheel, and whether they gave what transformers
-gives: the golden file io.safetensors beside the model.
+"""wheel_user.py MODEL: runs five lines as a user of an installed wheel would write them, and compares the result with
+that of transformers: the golden file io.safetensors in the model's folder.
 
-Needs numpy and the installed package alone: it is run where there is nothing else.
+Needs only numpy and the installed package: nothing else is installed where it runs.
 """
 import json
 import os

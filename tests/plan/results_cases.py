@@ -1,15 +1,15 @@
-"""results_cases.py: outputs of frames, made here, of which tests/data/results.json says what they mean:
-tests/data/make_results.py writes that file, test_results_data.py reads it. RandomState's numbers are the same
-with every version of NumPy."""
+"""results_cases.py: makes synthetic outputs of frames. tests/data/results.json has the expected results for them:
+tests/data/make_results.py writes that file, test_results_data.py reads it. RandomState's numbers are the same with
+every version of NumPy."""
 import numpy as np
 
-# Pixels of the frame, and of the picture that is run.
+# Pixels of the frame, and of the picture that the model gets.
 DEPTHS = [((61, 47), (42, 28)), ((23, 17), (70, 56)), ((56, 42), (56, 42)), ((97, 61), (28, 28))]
-STEP = 5  # of the pixels of a map of depths that are kept
+STEP = 5  # share of a depth map's pixels that is kept
 FRAMES = [(40, 30), (25, 44), (64, 64)]
-THRESHOLDS = [(0.8, 0.5, 0.8), (0.5, 0.3, 0.2), (0.3, 0.5, 0.5)]  # of scores, masks, overlaps
+THRESHOLDS = [(0.8, 0.5, 0.8), (0.5, 0.3, 0.2), (0.3, 0.5, 0.5)]  # thresholds of scores, masks and overlaps
 STUFF = [0, 1]
-PADDED = [(40, 30), (25, 44)]  # frames, which become 48 pixels long, filled up to a square
+PADDED = [(40, 30), (25, 44)]  # frames, which are resized to a length of 48 pixels and padded to a square
 PARTS = [(100, 60), (60, 100), (130, 50), (48, 48), (47, 200)]
 SIDE = 48  # of a part
 POSE = (192, 256)
@@ -23,7 +23,8 @@ def depth(case):
 
 
 def masks(case, queries, high, wide, classes):
-    """Logits of masks (queries, high, wide), discs with noise, and of classes and nothing (queries, classes + 1)."""
+    """Logits of masks (queries, high, wide), which are discs with noise, and of classes and of no object
+    (queries, classes + 1)."""
     random = np.random.RandomState(100 + case)
     y, x = np.mgrid[:high, :wide]
     of_masks = np.empty((queries, high, wide), np.float32)
@@ -37,7 +38,7 @@ def masks(case, queries, high, wide, classes):
 
 
 def heat(case, points, high, wide):
-    """Maps (points, high, wide): tops between places, noise, tops at the edges, and maps without a top."""
+    """Maps (points, high, wide): peaks between positions, noise, peaks at the edges, and maps without a peak."""
     random = np.random.RandomState(200 + case)
     y, x = np.mgrid[:high, :wide]
     maps = random.normal(0, 0.01 if case % 2 == 0 else 0.1, (points, high, wide))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_results_data.py: what is made of given outputs, and people cut out of a picture, against what transformers'
-processors make of the same: tests/data/results.json.
+"""test_results_data.py: compares the results made from given outputs, and crops of people, with those of transformers'
+processors in tests/data/results.json.
 
     test_results_data.py path/to/libfovea.so
 """
@@ -29,7 +29,7 @@ def dry(model, frame, **options):
 
 
 def as_rows(maps):
-    """(n, high, wide) as the library has them: a row for each place."""
+    """(n, high, wide) in the library's layout: a row for each position."""
     return np.ascontiguousarray(maps.transpose(1, 2, 0).reshape(-1, len(maps)))
 
 
@@ -38,7 +38,7 @@ def unrolled(runs):
 
 
 def planned(model, frame, rule):
-    """A plan of masks with a rule of its own, which only runs where there is none."""
+    """A plan for masks; with a rule, a dry plan that preprocesses by this rule."""
     names = (C.c_char_p * 2)(b"masks_queries_logits", b"class_queries_logits")
     plan = model.plan(np.zeros((frame[1], frame[0], 3), np.uint8), outputs=MASKS)
     if rule is None:

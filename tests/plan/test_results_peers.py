@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_results_peers.py: masks, classes and key points of given outputs against transformers' own
-post-processing of the same.
+"""test_results_peers.py: compares masks, classes and key points of given outputs with transformers'
+post-processing.
 
     test_results_peers.py path/to/libfovea.so
 """
@@ -24,7 +24,7 @@ SEGMENTER = os.path.join(HERE, "..", "data", "golden", "models", "eomt-masked-01
 
 
 def given(plan, arrays):
-    """The plan's outputs as the library takes them; what they point to."""
+    """The plan's outputs as the library expects them, and the arrays that they point to."""
     kept = [np.ascontiguousarray(arrays[o.name.decode()].reshape(o.rows, o.columns), np.float32)
             for o in plan._outputs()]
     return (fovea.Output * len(kept))(*[fovea.Output(a.ctypes.data, a.nbytes) for a in kept]), kept
@@ -53,7 +53,7 @@ class Results(unittest.TestCase):
         np.testing.assert_array_equal([p.score for p in points], scores[0, :, 0])
 
     def masks_of(self, side, seed):
-        """A plan, its outputs, and the same as transformers has them."""
+        """A plan, its outputs, and the same outputs in transformers' form."""
         model = fovea.Model(SEGMENTER)
         plan = model.plan(np.zeros((side, side, 3), np.uint8),
                           outputs=["masks_queries_logits", "class_queries_logits"])

@@ -1,6 +1,6 @@
-"""test_packages.py ROOT: the ROS 2 packages can be read; code, launch file and README name the same
-parameters with the same defaults; README and code the same topics; messages have the fields of the
-stand-in's."""
+"""test_packages.py ROOT: the files of the ROS 2 packages are valid; code, launch file and README name the same
+parameters with the same defaults; README and code name the same topics; messages have the same fields as the mock
+messages of the tests."""
 import ast
 import os
 import re

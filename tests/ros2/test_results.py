@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_results.py: what the ROS 2 component publishes of a picture is what `fovea run` gives for it.
+"""test_results.py: the ROS 2 component publishes the results that `fovea run` gives for the same picture.
 
     test_results.py path/to/probe path/to/fovea
 """
@@ -91,7 +91,7 @@ class Results(unittest.TestCase):
         np.testing.assert_array_equal(np.array(sized["data"], np.float32), want.ravel())
 
     def test_video(self):
-        """Rows of 4 bytes more than Y, U, V of two pixels take, in the two orders."""
+        """Video with 4 bytes per two pixels in both orders of Y, U, V, and 4 bytes of padding per row."""
         rows = np.random.default_rng(1).integers(0, 256, (HIGH, WIDE * 2), np.uint8)
         with open(self.path("v.yuyv"), "wb") as f:
             f.write(rows.tobytes())
@@ -175,7 +175,7 @@ class Results(unittest.TestCase):
         self.close([[p["x"], p["y"], p["score"]] for p in points], [[w["x"], w["y"], w["score"]] for w in want])
 
     def test_several(self):
-        """A model with labels gives features beside them; outputs that are results are features, too."""
+        """A model with labels also publishes features; outputs that are results are published as features, too."""
         got = self.probe(LABELS, "output=last_hidden_state")
         self.assertEqual(set(got), {"features", "labels"})
         got = self.probe(LABELS, "output=logits", "top_k=1")

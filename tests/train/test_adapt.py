@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""test_adapt.py: `fovea adapt`: its messages, data of every form, the log, checkpoints, processes.
+"""test_adapt.py: `fovea adapt`: its messages, all forms of data, the log, checkpoints, several processes.
 
     test_adapt.py path/to/fovea [--long | --brief]
 
-Trains checkpoints of tests/data for a few steps on pictures of noise. Pictures must give the same losses
-whether they come as files or packed, classes whether as folders or labels, masks as grey values, palette
-or packed. A training that is killed at random moments and resumed must end with the same bits as one that
-never was; so must one that was interrupted. Two processes of mpirun must give the losses of one with
-twice the batch. With --long it is killed fifty times; with --brief, for sanitizers, what trains for longest
-is left out. Standard library only.
+Trains checkpoints of tests/data for a few steps on pictures of noise. The losses must be the same for pictures
+as files or packed, for classes as folders or labels, and for masks as grey values, palettes or packed. A training
+that is killed at random moments and resumed, or interrupted and resumed, must end with the same bits as one that
+was never stopped. Two processes of mpirun must give the losses of one process with twice the batch. With --long,
+the training is killed fifty times; with --brief, for sanitizers, the longest trainings are omitted. Standard library
+only.
 """
 import json
 import os
@@ -31,7 +31,7 @@ FEW = ["--size", "32", "--batch", "2", "--steps", "3", "--threads", "1"]
 # ---- files ----
 
 def png(path, width, height, kind, rows, palette=b"", bits=8):
-    """Kind 2 is RGB, 0 grey, 3 a palette."""
+    """Writes a PNG; kind 2 is RGB, 0 grey, 3 a palette."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     lines = b"".join(b"\0" + row for row in rows)
@@ -66,7 +66,7 @@ def rows(raw, width):
 
 
 def make_data(folder):
-    """The same pictures in every form; the names sort as the packed file has them."""
+    """Writes the same pictures in every form; their names sort in the order of the packed file."""
     rng = random.Random(1)
     pixels = [rng.randbytes(3 * SIDE * SIDE) for _ in range(PICTURES)]
     masks = [bytes(rng.choice([0, 1, 2, 255]) for _ in range(SIDE * SIDE)) for _ in range(PICTURES)]
@@ -190,7 +190,8 @@ def check_refusals(exe, folder):
 
 
 def check_failing_log(exe, folder):
-    """What cannot be made durable is no failure; a log that fails is told once, and costs no model."""
+    """Data that cannot be flushed to the disk are not a failure; a failing log is reported once, and the model is still
+    saved."""
     usual = [VIT, "--stage", "2", "--data", "plain", *FEW, "--every", "1"]
     os.mkfifo(folder + "/fifo")
     for name, path, code in (("null", "/dev/null", 0), ("fifo", "fifo", 0), ("full", "/dev/full", 7),
@@ -203,7 +204,7 @@ def check_failing_log(exe, folder):
         want(p.stderr.count("cannot be written") == (code == 7), "--log %s: %s" % (path, p.stderr))
         for part in ("model.safetensors", "checkpoint"):
             want(os.path.exists("%s/log_%s/%s" % (folder, name, part)), "--log %s: no %s" % (path, part))
-    # A checkpoint whose log cannot be read again is not lost.
+    # A checkpoint is kept even if its log cannot be read.
     adapt(exe, folder, *usual, "--steps", "4", "-o", "log_null", "--resume", "--log", "/dev/null", code=7)
     p = adapt(exe, folder, *usual, "-o", "log_null", "--resume", code=7)
     want("--log /dev/null" in p.stderr, p.stderr)
@@ -212,7 +213,7 @@ def check_failing_log(exe, folder):
 
 
 def check_overwriting(exe, folder):
-    """No model is overwritten but that of an earlier training."""
+    """Only the model of an earlier training is overwritten."""
     shutil.copytree(VIT, folder + "/mine", copy_function=shutil.copyfile)
     os.symlink("mine", folder + "/alias")
     usual = ["--data", "plain", *FEW]
@@ -227,13 +228,14 @@ def check_overwriting(exe, folder):
     adapt(exe, folder, VIT, "--stage", "2", *usual, "-o", "mine", code=1)
     want(before == open(folder + "/mine/model.safetensors", "rb").read(), "-o: the model has changed")
     adapt(exe, folder, VIT, "--stage", "2", *usual, "-o", "own")
-    os.remove(folder + "/own/checkpoint")  # as the program says
+    os.remove(folder + "/own/checkpoint")  # as the message says
     adapt(exe, folder, VIT, "--stage", "2", *usual, "-o", "own")
     return 7
 
 
 def check_defaults(exe, folder):
-    """The first step does not ruin a checkpoint; what gets worse is told; nothing to learn is refused."""
+    """The first step does not ruin a checkpoint; a loss that grows is reported; a training without trainable
+    parameters is refused."""
     for stage, rate in (("1", 1e-3), ("2", 1e-4)):
         shutil.rmtree(folder + "/out", ignore_errors=True)
         p = adapt(exe, folder, VIT, "--stage", stage, "--data", "plain", *FEW, "-o", "out")
@@ -255,7 +257,7 @@ def check_defaults(exe, folder):
 
 
 def check_losses(exe, folder):
-    """Relative in stages 1 and 2; what hyper.json asks for has the papers' squares."""
+    """Losses are relative in stages 1 and 2; with "squared" they are the squares of the papers."""
     weight = "vit.encoder.layer.0.attention.attention.query.weight"
     with open(folder + "/hyper.json", "w") as f:
         json.dump({"stages": {"s": {"stage": 2, "attention": "linear:elu1", "trainable": [weight], "decay": [],
@@ -271,7 +273,7 @@ def check_losses(exe, folder):
 
 
 def check_compute(exe, folder):
-    """Products of bfloat16 learn as float32 does, and go on to the same bits; auto is one of the two."""
+    """Products in bfloat16 learn like float32, and resume to the same bits; auto is one of the two."""
     for stage in "1", "2":
         args = [DINO, "--stage", stage, "--data", "plain", "--size", "28", "--batch", "6", "--threads", "2", "--crop",
                 "centre", "--jitter", "0", "--warmup", "0", "--lr-schedule", "constant", "--lr", "1e-3"]
@@ -314,7 +316,7 @@ def check_teacher_memory(exe, folder):
 
 
 def check_foveated(exe, folder):
-    """Foveated attention, alone and beside others, learns in every stage, and is what the model then has."""
+    """Foveated attention, alone and with other attentions, learns in every stage, and the saved model has it."""
     for stage, attention in (("1", "foveated:1+softmax@0"), ("2", "foveated:1+linear@2"), ("3", "foveated:1")):
         shutil.rmtree(folder + "/out", ignore_errors=True)
         p = adapt(exe, folder, DINO, "--stage", stage, "--data", "classes", "--size", "182x28", "--batch", "6",
@@ -327,7 +329,7 @@ def check_foveated(exe, folder):
 
 
 def check_whole(exe, folder):
-    """Branch and gate are added, learn in stages 1 and 2, and stay without being asked for again."""
+    """Branch and gate are added, learn in stages 1 and 2, and later stages keep them without the option."""
     parts = ("attn.dwc.weight", "attn.dwc.bias", "attn.gate.weight", "attn.gate.bias")
     shutil.rmtree(folder + "/branched", ignore_errors=True)
     few = ["--data", "plain", *FEW, "--crop", "centre", "--jitter", "0", "--warmup", "0"]
@@ -348,8 +350,8 @@ def check_whole(exe, folder):
 
 
 def check_form(exe, folder):
-    """Maps, constants and heads of linear attention: learned, written, kept by later stages; a training
-    that stopped goes on to the same bits, in the same form alone."""
+    """Maps, constants and heads of linear attention are learned, written, and kept by later stages; a stopped
+    training resumes to the same bits, and only with the same form."""
     few = ["--data", "plain", *FEW[:4], "--threads", "1", "--crop", "centre", "--jitter", "0", "--warmup", "0"]
     form = ["--nala-lambda", "2.5", "--q-scale", "0.5", "--linear-heads", "4"]
     first = ["--stage", "1", "--attention", "hedgehog+nala@1", *form, *few]
@@ -387,7 +389,7 @@ def check_form(exe, folder):
 
 
 def check_outputs(exe, folder):
-    """What stands in OUT after each stage, and that it runs."""
+    """The files in OUT after each stage; the model runs."""
     stages = [("1", [VIT, "--data", "plain"]), ("2", [VIT, "--data", "classes", "--lr-schedule", "cosine"]),
               ("3", [VIT, "--tensors", "batches.safetensors", "--attention", "mala"]),
               ("3", ["segmenter", "--data", "beside", "--ema", "0.9", "--clip", "1"])]
@@ -422,7 +424,7 @@ def check_outputs(exe, folder):
 
 
 def check_heads(exe, folder):
-    """A head that the model has not: its classes have the folders' names, or the masks' numbers."""
+    """A head is added to a model without one: its classes have the folders' names, or the masks' numbers."""
     cases = [(VIT, "classes", []), (DINO, "classes", []), (DINO, "packed.safetensors", []),
              (DINO, "beside", ["--classes", "5"])]
     for model, data, args in cases:
@@ -439,7 +441,7 @@ def check_heads(exe, folder):
             want(names == ["a", "b", "c"], "%s: labels %s" % (model, names))
         before, after = load(model + "/model.safetensors"), load(folder + "/out/model.safetensors")
         want(any(name not in before for name in after) or model == VIT, model + ": no new tensor")
-    # Names that the model's head knows keep their places.
+    # Names that the model's head knows keep their numbers.
     shutil.copytree(folder + "/classes", folder + "/known")
     for old, new in zip("abc", (7, 2, 5)):
         os.rename("%s/known/%s" % (folder, old), "%s/known/LABEL_%d" % (folder, new))
@@ -459,8 +461,8 @@ def check_heads(exe, folder):
 
 
 def check_frozen(exe, folder):
-    """Features of families without gradients: a head learns to tell two kinds of pictures, or of pixels,
-    apart, and the model that is written runs."""
+    """A head on features of families without gradients learns to distinguish two kinds of pictures, or of pixels,
+    and the written model runs."""
     rng = random.Random(2)
     for where in ("kinds/dark", "kinds/light", "halves"):
         os.makedirs(folder + "/" + where)
@@ -497,7 +499,8 @@ def check_frozen(exe, folder):
 
 
 def check_held_out(exe, folder):
-    """Stage 3 judged by pictures with answers: the metrics of `eval`, the best kept, the same after a stop."""
+    """Stage 3 with held-out labelled pictures: the metrics are those of `eval`, the best step is kept, also after a
+    stop."""
     usual = ["synthetic:nalaformer-xt", "--stage", "3", "--trainable", "head", "--size", "64", "--batch", "4",
              "--lr", "0.03", "--val-every", "3", "--json"]
     segments = ["miou", "pixel_accuracy"]
@@ -506,7 +509,7 @@ def check_held_out(exe, folder):
                                    ("halves", ["--classes", "2", "--head", "fpn", "--lr", "0.003"], segments,
                                     "segmentation")):
         shutil.copytree("%s/%s" % (folder, data), folder + "/held")
-        for path, _, names in os.walk(folder + "/held"):  # copies would be dropped from the training
+        for path, _, names in os.walk(folder + "/held"):  # copies would be omitted from the training
             for name in names:
                 open(os.path.join(path, name), "ab").write(b"x")
         cut = [*usual, *args, "--data", data, "--val", "held"]
@@ -524,7 +527,7 @@ def check_held_out(exe, folder):
                            capture_output=True, text=True)
         want(e.returncode == 0, "eval: " + e.stderr)
         result = json.loads(e.stdout)["metrics"]
-        # Masks are counted in the trained size here, in their own there.
+        # Here masks are compared at the size of the training, there at their own size.
         want(abs(result[keys[0]] - best["rank"]) < (1e-9 if task == "classification" else 0.05),
              "%s: eval %s, adapt %s" % (task, result, best))
         adapt(exe, folder, *cut, "--steps", "10", "-o", "three", "--threads", "3")
@@ -548,7 +551,7 @@ def check_held_out(exe, folder):
 
 
 def check_depth(exe, folder):
-    """Dark is far: a head learns it, held-out pictures tell, `eval` finds the same, and the model runs."""
+    """Dark pixels are far: a head learns this, held-out pictures confirm it, `eval` agrees, and the model runs."""
     rng = random.Random(5)
     for where, n in (("rooms", 8), ("others", 2)):
         for kind in ("images", "depth"):
@@ -591,7 +594,7 @@ def check_depth(exe, folder):
 
 
 def check_forms(exe, folder):
-    """The same pictures, whatever they come in."""
+    """The losses do not depend on the form of the pictures."""
     three = ["--stage", "3", *FEW, "--flip", "0.5", "--jitter", "0.3"]
     forms = [(["beside", "apart", "packed.safetensors"], ["segmenter"]),
              (["classes", "labelled.safetensors"], [VIT, "--classes", "10"])]
@@ -611,7 +614,7 @@ def check_forms(exe, folder):
 
 
 def check_patience(exe, folder):
-    """A rate of next to nothing leaves the loss as it is; ended so, a resumed run does no more."""
+    """A tiny learning rate does not change the loss, which ends the run; a resumed run does no further steps."""
     args = [VIT, "--stage", "2", "--data", "plain", *FEW, "--steps", "50", "--batch", "6", "--lr", "1e-12",
             "--crop", "centre", "--jitter", "0", "--patience", "4", "--every", "1", "--json", "-o", "flat"]
     for more in ([], ["--resume"]):
@@ -624,7 +627,7 @@ def check_patience(exe, folder):
 
 
 def check_broken(exe, folder):
-    """A broken picture is named, and another taken; which one does not change from run to run."""
+    """A broken picture is reported and replaced by another one, which is the same in every run."""
     args = [VIT, "--stage", "2", *FEW, "--batch", "6", "--data", "broken", "-o"]
     runs = []
     for name in ("broken1", "broken2"):
@@ -651,7 +654,7 @@ def same_result(folder, one, other):
 
 
 def check_resume(exe, folder):
-    """An interrupt ends after a step; options that change the result are refused."""
+    """An interrupted run ends after its step; it cannot be resumed with options that change the result."""
     args = long_run(12)
     adapt(exe, folder, *args, "-o", "whole")
     p = subprocess.Popen([exe, "adapt", *long_run(100000), "-o", "cut"], cwd=folder,
@@ -675,7 +678,7 @@ def check_resume(exe, folder):
 
 
 def check_kills(exe, folder, kills):
-    """Killed at random moments, the last of which may be after the end."""
+    """The training is killed at random moments, the last of which may be after its end."""
     rng = random.Random(2)
     args = long_run(60)
     begin = time.monotonic()
@@ -704,7 +707,7 @@ def check_kills(exe, folder, kills):
 
 
 def check_processes(exe, folder, steps):
-    """Two processes with half the batch each."""
+    """Two processes with half of the batch each."""
     mpirun = shutil.which("mpirun")
     library = os.path.join(os.path.dirname(os.path.realpath(exe)), "fovea_mpi.so")
     if not mpirun or not os.path.exists(library):
@@ -722,12 +725,12 @@ def check_processes(exe, folder, steps):
     want(len(one) == len(two) == steps and worst <= 1e-5, "losses %s of one, %s of two" % (one, two))
     want(one == alone and open(folder + "/one/model.safetensors", "rb").read() ==
          open(folder + "/alone/model.safetensors", "rb").read(), "mpirun -np 1 is not as without")
-    # Ended after some steps, they go on together.
+    # Both end after some steps and are resumed together.
     for count in ("4", str(steps)):
         adapt(exe, folder, *args, "--batch", "2", "--steps", count, "-o", "again", "--resume",
               launch=[*launch, "2"], env=env)
     same_result(folder, "two", "again")
-    # One that fails ends the others.
+    # A failing process ends the others.
     p = adapt(exe, folder, *args, "--batch", "2", "-o", "two", launch=[*launch, "2"], env=env, code=1)
     want("--resume" in p.stderr, p.stderr)
     return 4

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""test_golden_adapt.py: three steps of every stage of adaptation against PyTorch's.
+"""test_golden_adapt.py: compares three steps of every stage of adaptation with PyTorch.
 
     test_golden_adapt.py path/to/fovea [--match TEXT]
 
-Losses, those of single layers, the first step's gradients and the weights after three steps, made
-in float64, by the rule that hyper.json states; at every ISA level of this machine. A planted fault
-of a few percent must fail. The cases are read from ../shared/golden; without them the test is
-skipped. Standard library only.
+Compares losses, losses of single layers, the gradients of the first step, and the weights after three steps
+with PyTorch's in float64, by the optimiser settings of hyper.json, at every ISA level of this machine. A planted
+error of a few percent must be found. The cases are read from ../shared/golden; without them the test is skipped.
+Standard library only.
 """
 import glob
 import json
@@ -19,9 +19,9 @@ import tempfile
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
 from test_golden import LEVELS, error, golden_folder, load
 
-LOSS = (5e-6, 2e-5)  # of the first step, of the others and of single layers
+LOSS = (5e-6, 2e-5)  # losses: of the first step, of the others and of single layers
 GRADIENT = 1.5e-5
-ENTRY, MOST, WHOLE = 2e-3, 0.9, 5e-2  # of an update: entries, how many of them, its length
+ENTRY, MOST, WHOLE = 2e-3, 0.9, 5e-2  # an update: its entries, how many of them, its norm
 
 
 class Case:
@@ -39,7 +39,7 @@ class Case:
                 "--steps", "3", "--save-grad", "-o", out]
 
     def rate(self, tensor):
-        """Of all steps together, for that tensor."""
+        """The learning rate of that tensor, summed over all steps."""
         part = 1.0
         for pattern, ratio in self.lr.get("groups", {}).items():
             if tensor.startswith(pattern.rstrip("*")):
@@ -111,7 +111,7 @@ def run(case, exe, options, out):
 
 
 def plant(case, results):
-    """Results with one fault each, which the comparison must find."""
+    """Plants one error in each result, which the comparison must find."""
     lines, gradients, weights = results
     name = next(n for n in case.want if n.startswith("grad."))
     wrong = dict(gradients)
@@ -140,7 +140,7 @@ def main(argv):
             with tempfile.TemporaryDirectory() as folder:
                 bad, results = run(case, exe, ["--isa", level, "--threads", "2"], folder + "/out")
             if bad and "isa" in bad.lower() and level != "scalar":
-                break  # not of this machine
+                break  # a level that this machine does not support
             bad = bad or judge(case, *results)
             for what, wrong in plant(case, results) if not bad and level == "scalar" else []:
                 if not judge(case, *wrong):

@@ -3,11 +3,10 @@
 
     test_linearise.py path/to/fovea [--long]
 
-Linearises a small checkpoint of tests/data on pictures of soft noise. A picture that is held out must not be
-learned from under any name: with a copy of it among the pictures the weights must stay the same to the bit.
-A run that is killed at random moments and resumed must end with the bits of one that was not. The result must
-never be judged below its start. Empty, tiny and broken folders must be answered in words. Standard library
-only.
+Linearises a small checkpoint of tests/data on pictures of smooth noise. A held-out picture must not be used for
+training under any name: a copy of it among the pictures must not change a bit of the weights. A run that is killed
+at random moments and resumed must end with the same bits as one that was not. The result must never have a worse
+score than the start. Empty, tiny and broken folders must give clear messages. Standard library only.
 """
 import json
 import os
@@ -40,7 +39,7 @@ def want(right, what):
 # ---- pictures ----
 
 def png(path, rng):
-    """A coarse grid of colours, enlarged: noise alone would give all patches the same features."""
+    """A coarse grid of colours, enlarged: pure noise would give all patches the same features."""
     def chunk(name, data):
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
     cells = [[rng.randbytes(3) for _ in range(6)] for _ in range(6)]
@@ -129,7 +128,7 @@ def check_result(exe, folder):
 
 
 def check_held_out(exe, folder):
-    """Of twelve pictures two judge; copies of them under other names must make no difference."""
+    """Two of twelve pictures are held out; copies of them under other names must make no difference."""
     held = [os.path.basename(p) for p in report(folder, "whole")["held_out"]]
     want(len(held) == 2 and report(folder, "whole")["pictures"] == PICTURES - 2, "a tenth is held out")
     shutil.copytree(os.path.join(folder, "photos"), os.path.join(folder, "copies"))
@@ -137,7 +136,7 @@ def check_held_out(exe, folder):
         shutil.copy(os.path.join(folder, "photos", name), os.path.join(folder, "copies", "zz%d.png" % i))
     linearise(exe, folder, "copied", data="copies")
     want(weights(folder, "copied") == weights(folder, "whole"), "copies of held-out pictures are learned from")
-    # The same with a folder of their own.
+    # The same with a separate folder of held-out pictures.
     linearise(exe, folder, "val", "--val", "others")
     shutil.copytree(os.path.join(folder, "photos"), os.path.join(folder, "mixed"))
     for name in os.listdir(os.path.join(folder, "others")):
@@ -172,7 +171,7 @@ def check_options(exe, folder):
     want(report(folder, "listed")["attention"] == "foveated+softmax@0+softmax@2", "a list of blocks")
     linearise(exe, folder, "every", "--keep-softmax", "0", "--attention", "nala")
     want(report(folder, "every")["attention"] == "nala", "another form")
-    # What it does is said at once, without a terminal too; the journal has what a run that goes on needs.
+    # The first message appears at once, also without a terminal; the journal has all that a resumed run needs.
     p = run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "timed", "--budget", "4s", "--size",
             "56,112,140", "--threads", "1")
     said = [line for line in p.stderr.splitlines() if line.startswith("fovea: ")]
@@ -183,18 +182,18 @@ def check_options(exe, folder):
     p = run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "timed", "--budget", "4s", "--size",
             "56,112,140", "--threads", "1", "--resume")
     want("phase 1 of" not in p.stderr, "phases that are done are not trained again")
-    # No time at all: one picture judges, blocks are assumed, and there is a result.
+    # Without any time: one picture is held out, the blocks' results are assumed, and there is a result.
     run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "hasty", "--budget", "0.01s", "--size",
         "56,112,140", "--threads", "1")
     want(report(folder, "hasty")["scores"][0]["pictures"] == 1, "one picture judges")
 
 
 def check_compute(exe, folder):
-    """Products of bfloat16 give other losses; an earlier run goes on with its own."""
-    form = ["--keep-softmax", "0", "--attention", "nala"]  # as in "every"; of foveated all losses are 0 here
+    """Products in bfloat16 give other losses; a resumed run keeps the type that it began with."""
+    form = ["--keep-softmax", "0", "--attention", "nala"]  # as in "every"; all losses of foveated are 0 here
     linearise(exe, folder, "rounded", *form, "--compute", "bf16")
     first = []
-    for out in "rounded", "every":  # not the results: the best may be the start
+    for out in "rounded", "every":  # results may be equal, because the best may be the start
         with open(os.path.join(folder, out, "phase-1/log.jsonl")) as lines:
             first.append(json.loads(next(lines))["loss"])
     want(first[0] != first[1] and abs(first[0] - first[1]) < 0.05 * first[1], "--compute bf16: losses %s" % first)
@@ -222,7 +221,7 @@ def check_kills(exe, folder, times):
 
 
 def check_adapt(exe, folder):
-    """--val keeps the best step, --lr auto finds a rate; both go on after a stop."""
+    """--val keeps the best step, --lr auto finds a learning rate; both can be resumed."""
     few = ["adapt", MODEL, "--stage", "2", "--data", "photos", "--size", "56", "--batch", "2", "--threads", "1",
            "--attention", "foveated", "--val", "others", "--val-every", "2"]
     run(exe, folder, *few, "-o", "a", "--steps", "6", "--lr", "auto")
@@ -231,7 +230,7 @@ def check_adapt(exe, folder):
     rate = json.load(open(os.path.join(folder, "a/rate.json")))
     finite = [t for t in rate["tried"] if t["loss"] is not None]
     want(rate["lr"] == min(finite, key=lambda t: t["loss"])["lr"], "--lr auto takes another rate than the best")
-    # A rate that ruins the weights: the start is the best, and is kept.
+    # A learning rate that ruins the weights: the start is the best, and is kept.
     run(exe, folder, *few, "-o", "b", "--steps", "6", "--lr", "1")
     run(exe, folder, *few, "-o", "c", "--steps", "1", "--lr", "1")
     want(weights(folder, "b") == weights(folder, "c"), "--val does not keep the best")
