@@ -298,7 +298,7 @@ def check_compute(exe, folder):
 
 
 def check_teacher_memory(exe, folder):
-    """The softmax model is run once for pixels that come again, which the result does not show."""
+    """The softmax model runs only once for repeated pixels, without an effect on the result."""
     args = [VIT, "--stage", "2", "--data", "plain", "--size", "32", "--batch", "3", "--epochs", "3", "--threads", "1",
             "--crop", "centre", "--jitter", "0", "-o", "out", "--json"]
     runs = []
