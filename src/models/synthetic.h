@@ -14,8 +14,8 @@
 /* A checkpoint that is being made. */
 typedef struct fv_synthetic {
     const char *name;   /* name of the model, as in "synthetic:NAME" */
-    const char *ending; /* end of the name that stands for a neck or head, or "" */
-    const void *form;   /* fv_family.form */
+    const char *ending; /* ending of the name that selects a neck or head, or "" */
+    const void *form;   /* the family's fv_family.form */
     fv_source *source;
     fovea_status status; /* the first failure, after which the functions do nothing */
     char prefix[64];     /* prefix of the names of tensors */
@@ -26,14 +26,15 @@ typedef struct fv_synthetic_list {
     const void *sizes; /* an array of structs whose first member is the name */
     size_t size, count;
     bool (*has)(const char *name); /* recognises additional names; NULL if there are none */
-    /* Adds the tensors, and returns config.json, or NULL if there is not enough memory for it.
-     * `size` is one of `sizes`, or NULL if m->name is an additional name. */
+    /* Adds the tensors, and returns config.json, or NULL if memory runs out. `size` is an element
+     * of `sizes`, or NULL if m->name is an additional name. */
     json_t *(*make)(fv_synthetic *m, const void *size);
 } fv_synthetic_list;
 #define FV_SYNTHETIC_SIZES(array)                                                                  \
     .sizes = (array), .size = sizeof *(array), .count = sizeof(array) / sizeof *(array)
 
-/* Return size `index` and its name: NULL after the last one, or if `list` is NULL. */
+/* These functions return size `index` and its name. They return NULL after the last size, or if
+ * `list` is NULL. */
 const void *fv_synthetic_size(const fv_synthetic_list *list, size_t index);
 const char *fv_synthetic_name(const fv_synthetic_list *list, size_t index);
 
@@ -61,9 +62,11 @@ void fv_synthetic_deconv(fv_synthetic *m, const char *stem, uint32_t channels, u
 void fv_synthetic_bias(fv_synthetic *m, const char *stem, uint32_t rows);
 /* Adds stem + "weight" and stem + "bias" of a normalisation. */
 void fv_synthetic_norm(fv_synthetic *m, const char *stem, uint32_t width);
-/* Adds the same and stem + "running_mean" and stem + "running_var" of a batch normalisation. */
+/* Adds the "weight", "bias", "running_mean" and "running_var" of a batch normalisation, each after
+ * the stem. */
 void fv_synthetic_batchnorm(fv_synthetic *m, const char *stem, uint32_t width, float spread);
-/* Returns the gain of layers whose output is added to the residual stream, `times` in all. */
+/* Returns the gain of layers whose output is added to the residual stream. `times` is the number of
+ * additions in the model. */
 float fv_synthetic_added(uint32_t times);
 
 /* Returns four numbers as a list. */

@@ -1,5 +1,5 @@
-/* decoder_synthetic.c: necks and heads of the published sizes with random weights, on synthetic
- * backbones. */
+/* decoder_synthetic.c: makes necks and heads of the published sizes with random weights, on
+ * synthetic backbones. */
 #include "models/dense/decoder_synthetic.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 
 #define STAGES 4
 #define NECK 256     /* channels of an FPN */
-#define SEMANTIC 128 /* of Semantic FPN's head */
-#define UPER 512     /* of UperNet's */
+#define SEMANTIC 128 /* channels of Semantic FPN's head */
+#define UPER 512     /* channels of UperNet's head */
 #define SEGMENTS 150 /* classes of ADE20K */
 #define BOXES 80     /* classes of COCO */
 #define ANCHORS 9
@@ -26,7 +26,7 @@ bool fv_decoder_has_synthetic(const char *ending)
 
 /* ---- tensors ---- */
 
-/* Convolution, batch normalisation, ReLU. */
+/* Adds a module: a convolution, batch normalisation and ReLU. */
 static void module(fv_synthetic *m, uint32_t rows, uint32_t channels, uint32_t size)
 {
     fv_synthetic_matrix(m, "conv.", rows, channels, size, 1.4f);
@@ -89,7 +89,7 @@ static void retina_net(fv_synthetic *m)
     }
     fv_synthetic_under(m, "bbox_head.");
     fv_synthetic_matrix(m, "retina_cls.", ANCHORS * BOXES, NECK, 3, 1);
-    /* As at the start of training: each class has a probability of 1 in 100. */
+    /* As at the start of training, each class has a probability of 1 in 100. */
     fv_synthetic_vector(m, "retina_cls.bias", ANCHORS * BOXES, -4.6f, 0.035f);
     fv_synthetic_linear(m, "retina_reg.", ANCHORS * 4, NECK, 3, 0.2f);
 }

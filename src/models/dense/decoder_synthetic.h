@@ -5,7 +5,7 @@
 
 #include "models/synthetic.h"
 
-/* Returns whether the ending is one of these. */
+/* Returns whether `ending` is one of these endings. */
 bool fv_decoder_has_synthetic(const char *ending);
 /* Adds the tensors that m->ending names, for stages of these widths. Returns their sections of
  * config.json, or NULL if there is not enough memory. */

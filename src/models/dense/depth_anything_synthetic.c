@@ -1,4 +1,5 @@
-/* depth_anything_synthetic.c: Depth Anything of the published sizes with random weights. */
+/* depth_anything_synthetic.c: makes Depth Anything checkpoints of the published sizes with random
+ * weights. */
 #include "models/dense/depth_anything.h"
 #include "models/vit/vit_synthetic.h"
 

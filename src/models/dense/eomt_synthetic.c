@@ -1,6 +1,5 @@
-/* eomt_synthetic.c: EoMT's published sizes for panoptic segmentation of COCO, with random weights,
- * in transformers' names.
- */
+/* eomt_synthetic.c: makes EoMT checkpoints of the published sizes for COCO's panoptic segmentation,
+ * with random weights and transformers' names. */
 #include "models/dense/eomt.h"
 #include "models/vit/vit_synthetic.h"
 

@@ -1,4 +1,5 @@
-/* vitpose_synthetic.c: ViTPose of the published sizes with random weights: 17 key points. */
+/* vitpose_synthetic.c: makes ViTPose checkpoints of the published sizes with random weights and 17
+ * key points. */
 #include "models/dense/vitpose.h"
 #include "models/vit/vit_synthetic.h"
 

@@ -1,5 +1,5 @@
-/* rf_detr_synthetic.c: RF-DETR of the published sizes with random weights, its authors' names, and
- * one group of queries. */
+/* rf_detr_synthetic.c: makes RF-DETR checkpoints of the published sizes with random weights, its
+ * authors' names, and one group of queries. */
 #include "models/detr/rf_detr.h"
 #include "models/vit/vit_synthetic.h"
 
@@ -17,8 +17,8 @@ enum {
 
 static const struct size {
     const char *name;
-    uint32_t patch, side, windows, layers; /* side: of the position table */
-    uint32_t tap; /* the first of four taps, with a stride of three blocks */
+    uint32_t patch, side, windows, layers; /* side: side of the position table */
+    uint32_t tap; /* the first of four taps, which are three blocks from each other */
 } sizes[] = {{"rf-detr-n", 16, 24, 2, 2, 3},
              {"rf-detr-s", 16, 32, 2, 3, 3},
              {"rf-detr-m", 16, 36, 2, 4, 3},

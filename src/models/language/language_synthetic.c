@@ -1,4 +1,4 @@
-/* language_synthetic.c: language models of published sizes with random weights. */
+/* language_synthetic.c: makes language models of published sizes with random weights. */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
-/* polaformer_synthetic.c: Pola-PVT and Pola-Swin checkpoints of the published sizes with random
- * weights.
- */
+/* polaformer_synthetic.c: makes Pola-PVT and Pola-Swin checkpoints of the published sizes with
+ * random weights. */
 #include <string.h>
 
 #include "models/dense/decoder_synthetic.h"
@@ -23,7 +22,7 @@ static void table(struct maker *k, const char *name, uint64_t rows, uint64_t col
     fv_synthetic_tensor(k->m, name, 3, (const uint64_t[]){1, rows, cols}, 0, spread);
 }
 
-/* Adds what a linear block has in addition to its matrices. */
+/* Adds the tensors of a linear block other than its matrices. */
 static void learned(struct maker *k, uint32_t i, uint64_t tokens)
 {
     const uint32_t d = k->width[i] / k->heads[i];
@@ -33,7 +32,7 @@ static void learned(struct maker *k, uint32_t i, uint64_t tokens)
     fv_synthetic_linear(k->m, "attn.dwc.", d, 1, KERNEL, 1);
 }
 
-/* Adds what all blocks have around their attention. */
+/* Adds the tensors that all blocks have around their attention. */
 static void around(struct maker *k, uint32_t i)
 {
     const uint32_t c = k->width[i], hidden = k->mlp[i] * c;
@@ -46,8 +45,8 @@ static void around(struct maker *k, uint32_t i)
     fv_synthetic_linear(k->m, "mlp.fc2.", c, hidden, 1, added);
 }
 
-/* Adds the classification head, or the neck and head that the name ends in. Returns their part of
- * config.json. */
+/* Adds the classification head, or the neck and head that the name's ending selects. Returns their
+ * part of config.json. */
 static json_t *head(struct maker *k, bool normed)
 {
     fv_synthetic_under(k->m, "%s", "");

@@ -1,5 +1,5 @@
-/* pyramid_synthetic.c: MAViT and NaLaFormer checkpoints of the published sizes with random weights.
- */
+/* pyramid_synthetic.c: makes MAViT and NaLaFormer checkpoints of the published sizes with random
+ * weights. */
 #include "models/dense/decoder_synthetic.h"
 #include "models/pyramid/pyramid.h"
 
@@ -48,7 +48,7 @@ static void stem(fv_synthetic *m, uint32_t width)
     }
 }
 
-/* Makes the kinds of blocks: linear in the first two stages. */
+/* Returns the kinds of the blocks, which are linear in the first two stages. */
 static json_t *flags(const fv_pyramid_spec *s)
 {
     json_t *list = json_array();
@@ -61,8 +61,8 @@ static json_t *flags(const fv_pyramid_spec *s)
     return list;
 }
 
-/* Adds the classification head; or the norms that dense backbones have instead, and the neck and
- * head that the name ends in. Returns their part of config.json. */
+/* Adds the classification head; or, for a dense model, the norms of the backbone, and the neck and
+ * head that the name's ending selects. Returns their part of config.json. */
 static json_t *head(fv_synthetic *m, const fv_pyramid_spec *s)
 {
     if (*m->ending) {
@@ -87,7 +87,7 @@ json_t *fv_pyramid_make_synthetic(fv_synthetic *m, const void *size)
     for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++)
         depth += s->depth[i];
     stem(m, s->width[0]);
-    for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++) /* a block adds three or four times */
+    for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++) /* a block has three or four additions */
         stage(m, s, i, fv_synthetic_added(3 * depth));
     json_t *config =
         json_pack("{s:s, s:o, s:o, s:o, s:o, s:[f, f, f, f]}", "model_type", form->type, "flagss",

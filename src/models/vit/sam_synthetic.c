@@ -1,5 +1,5 @@
-/* sam_synthetic.c: encoders of SAM's published sizes with random weights, in transformers' names.
- */
+/* sam_synthetic.c: makes encoders of SAM's published sizes with random weights and transformers'
+ * names. */
 #include "models/synthetic.h"
 #include "models/vit/sam.h"
 

@@ -1,6 +1,5 @@
-/* vit_synthetic.c: checkpoints of the usual sizes with random weights and transformers' names, and
- * encoders of other models that contain a ViT.
- */
+/* vit_synthetic.c: makes checkpoints of the usual sizes with random weights and transformers'
+ * names, and the encoders of other models that contain a ViT. */
 #include "models/vit/vit_synthetic.h"
 
 #include <math.h>
@@ -72,7 +71,7 @@ static bool has(const char *name)
     return read_block(&alone, name);
 }
 
-/* The names of the kind's tensors in transformers' files. */
+/* Returns the names of the kind's tensors in transformers' files. */
 static const fv_vit_names *usual_names(enum fv_vit_kind kind)
 {
     const fv_vit_names *n = fv_vit_schemes;
@@ -120,7 +119,8 @@ static void tokens(fv_synthetic *m, const fv_vit_spec *s)
     const fv_vit_names *n = s->names;
     const uint32_t rows = s->image / s->patch, cols = s->image_width / s->patch;
     const bool class = fv_vit_kinds[s->kind].parts & FV_VIT_HAS_CLASS;
-    uint32_t before = class || s->kind == FV_VIT_POSE; /* rows of positions */
+    /* position rows before those of the patches */
+    uint32_t before = class || s->kind == FV_VIT_POSE;
     if (class)
         fv_synthetic_vector(m, n->cls, s->width, 0, s->spread);
     if (s->kind == FV_VIT_DEIT) {
