@@ -50,7 +50,7 @@ const char *fovea_backend_status(size_t index)
     return index < sizeof absent / sizeof *absent ? absent[index] : NULL;
 }
 
-/* Appends to a message; what does not fit is cut off. */
+/* Appends to a message, and truncates it at `size`. */
 static void append(char *text, size_t size, const char *format, ...) FV_PRINTF(3, 4);
 static void append(char *text, size_t size, const char *format, ...)
 {

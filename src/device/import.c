@@ -1,5 +1,5 @@
-/* import.c: fovea_external_image: finds out, before frames run, how the host and the device can
- * access the caller's memory. */
+/* import.c: fovea_external_image: determines, before frames run, how the host and the device access
+ * the caller's memory. */
 #include "device/import.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ---- the caller's planes ---- */
 
-/* Whether the memory has an opaque layout of its own. */
+/* Returns whether the memory has its own opaque layout. */
 static bool is_surface(fovea_external_image_kind kind)
 {
     return kind == FOVEA_EXTERNAL_EGL || kind == FOVEA_EXTERNAL_NVMM;
@@ -65,7 +65,7 @@ static fovea_status check_plane(const fovea_external_image_options *o, uint32_t 
     return FOVEA_OK;
 }
 
-/* Finds or adds the memory of a plane; planes of the same memory share it. */
+/* Finds the memory of a plane, or adds it; planes in the same memory share it. */
 static fv_external_memory *memory_of(fovea_external_image *p, const fovea_external_image_options *o,
                                      uint32_t i)
 {
@@ -99,7 +99,7 @@ static fovea_status read_planes(fovea_external_image *p, const fovea_external_im
     return FOVEA_OK;
 }
 
-/* ---- who sees it ---- */
+/* ---- access to the memory ---- */
 
 static fovea_status look(fovea_external_image *p)
 {
@@ -126,8 +126,8 @@ static void forget(fovea_external_image *p)
         p->memory[i].import = NULL;
 }
 
-/* Imports all of the image's memory to the device; ENOTSUP if any of it cannot be, and then none
- * is. */
+/* Imports all of the image's memory to the device. Returns FOVEA_ENOTSUP if any of it cannot be
+ * imported; then none of it is. */
 static fovea_status import_all(fovea_external_image *p)
 {
     const fv_backend *be = p->device->backend;
@@ -151,7 +151,7 @@ static fovea_status import_all(fovea_external_image *p)
     return status;
 }
 
-/* For an image that the device did not import: the host reads it, in place if frames run on the
+/* Sets up an image that the device did not import: the host reads it, in place if frames run on the
  * host. */
 static fovea_status settle_for_host(fovea_external_image *p)
 {
@@ -201,7 +201,7 @@ static fovea_status fill_image(fovea_external_image *p, const fovea_external_ima
     return FOVEA_OK;
 }
 
-/* ---- the interface ---- */
+/* ---- public functions ---- */
 
 fovea_status fovea_external_image_import(fovea_external_image **out, fovea_device *device,
                                          const fovea_external_image_options *options)

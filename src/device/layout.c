@@ -19,11 +19,11 @@ enum { MAX_SIDE = 65535 };
     name, FV_LAYOUT_GREY, FOVEA_FORMAT_GRAY8, 1, bits, 0, 0, .component[0] = {0, step, 0}
 #define PACKED(name, y, u, v)                                                                      \
     name, FV_LAYOUT_YUV, FOVEA_FORMAT_YUYV, 1, 8, 1, 0, COMPONENTS(0, 2, y, 0, 4, u, 0, 4, v)
-/* A layout with a plane of Y and a plane of pairs; samples are `step` bytes. */
+/* A layout with a plane of Y and a plane of U, V pairs; samples have `step` bytes. */
 #define PAIRS(name, plan, bits, step, right, down, u, v)                                           \
     name, FV_LAYOUT_YUV, plan, 2, bits, right, down,                                               \
         COMPONENTS(0, step, 0, 1, 2 * step, u, 1, 2 * step, v)
-/* Planes; `u`, `v`: their numbers. */
+/* A layout with three planes; `u` and `v` are the numbers of the planes U and V. */
 #define PLANES(name, plan, bits, step, right, down, u, v)                                          \
     name, FV_LAYOUT_YUV, plan, 3, bits, right, down, COMPONENTS(0, step, 0, u, step, 0, v, step, 0)
 #define I420(name, bits, step) PLANES(name, FOVEA_FORMAT_NV12, bits, step, 1, 1, 1, 2)
@@ -72,7 +72,7 @@ const char *fovea_layout_name(size_t index)
     return index < FV_LAYOUTS ? fv_layouts[index].name : NULL;
 }
 
-/* ---- which components are read in place, and which are converted ---- */
+/* ---- components that are read in place, and components that are converted ---- */
 
 /* The conversion of one frame. */
 typedef struct job {
@@ -87,7 +87,7 @@ static size_t shifted(size_t n, unsigned by)
     return (n + ((size_t)1 << by) - 1) >> by;
 }
 
-/* Number of components of the frame: grey has one. */
+/* Returns the number of components of the frame: grey has one. */
 static int components(const fv_layout *l)
 {
     return l->kind == FV_LAYOUT_GREY ? 1 : 3;
@@ -103,7 +103,7 @@ static size_t lines(const job *j, int component)
     return component ? shifted(j->height, j->layout->down) : j->height;
 }
 
-/* Whether plans can read the frame without conversion: all of it, or its luma. */
+/* Returns whether plans can read the frame without conversion: the whole frame, or its luma. */
 static bool all_as_is(const job *j)
 {
     const fv_layout *l = j->layout;
@@ -186,7 +186,7 @@ fovea_status fovea_layout_query(fovea_layout layout, uint32_t width, uint32_t he
 
 /* ---- samples ---- */
 
-/* Converts `n` samples to bytes, stored `to_step` bytes from each other; samples of more bits are
+/* Converts `n` samples to bytes, with a stride of `to_step` bytes; samples of more bits are
  * rounded. Callers pass common steps as constants, so that the compiler vectorises these loops. */
 static inline void narrow(uint8_t *restrict to, size_t to_step, const uint8_t *restrict from,
                           size_t step, unsigned bits, size_t n)
@@ -217,7 +217,7 @@ static void take(uint8_t *to, size_t to_step, const uint8_t *from, size_t step, 
         narrow(to, to_step, from, step, bits, n);
 }
 
-/* The first sample of a component in line y of that component. */
+/* Returns the first sample of a component in line y of that component. */
 static const uint8_t *row_of(const job *j, const fovea_frame *in, int component, size_t y)
 {
     const fv_component *c = &j->layout->component[component];

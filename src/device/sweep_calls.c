@@ -1,10 +1,10 @@
-/* sweep_calls.c: makes the kernel calls of a sweep: of chunks, row tiles with halo, bands, or units
- * of a step. */
+/* sweep_calls.c: makes the kernel calls of a sweep, for chunks, row tiles with halo, bands, or
+ * units of a step. */
 #include "device/sweep_calls.h"
 
 #include "base/num.h"
 
-/* For calls whose operands do not depend on their place. */
+/* for calls whose operands do not depend on the position in the sweep */
 static const fv_call_place nowhere;
 
 static bool grouped(const fv_bound *b)
@@ -12,8 +12,8 @@ static bool grouped(const fv_bound *b)
     return fv_op_table[b->l.args.prob.op]->span == FV_SPAN_REDUCE;
 }
 
-/* Makes the calls of steps [first, first + count) of a sweep for the chunks of one reduction
- * group. */
+/* Makes the calls of steps [first, first + count) of a sweep for the chunks of one reduction group.
+ */
 static void group_calls(const fv_sweep *s, uint32_t first, uint32_t count, uint32_t group,
                         uint32_t frame_rows, fv_sweep_calls_fn *fn, void *ctx)
 {
@@ -34,7 +34,8 @@ static void group_calls(const fv_sweep *s, uint32_t first, uint32_t count, uint3
     }
 }
 
-/* Number of grid rows from `line` on, at most `lines`, that are contiguous in every ring. */
+/* Returns the number of grid rows from `line` on, at most `lines`, that are contiguous in every
+ * ring. */
 static uint32_t contiguous_lines(const fv_launch *l, uint32_t line, uint32_t lines)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -47,8 +48,8 @@ static uint32_t contiguous_lines(const fv_launch *l, uint32_t line, uint32_t lin
     return lines;
 }
 
-/* Number of grid rows from `line` on, at most `lines`, that all belong to the unit, or all to one
- * neighbour. */
+/* Returns the number of grid rows from `line` on, at most `lines`, that all belong to the unit, or
+ * all to one neighbour. */
 static uint32_t lines_of_one(const fv_call_place *at, uint32_t line, uint32_t lines)
 {
     const uint32_t first = at->own.first / at->width, end = at->own.end / at->width;
@@ -74,7 +75,7 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
                               fv_sweep_calls_own(s->rows, s->chunk, s->groups, s->runs, run)};
     const int64_t begin = at.own.first / s->width, end = at.own.end / s->width;
     bool first = true;
-    /* Begins with row tiles before the first one, in which steps with a halo compute it. */
+    /* Begins with row tiles before the first one, in which steps with a halo compute the halo. */
     for (int64_t y = begin - (2 * (int64_t)s->reach + tile - 1) / tile * tile; y < end; y += tile) {
         if (y >= begin && (uint64_t)(y / tile) >= (uint64_t)(group + 1) * chunks / s->groups) {
             group++;
@@ -201,7 +202,8 @@ uint64_t fv_sweep_calls_saved_row(const fv_operand *o, uint32_t row, const fv_ca
 {
     if (row >= at->own.end)
         return 2 * (uint64_t)(at->unit + 1) * o->border + row - at->own.end;
-    return 2 * (uint64_t)at->unit * o->border + row - at->own.first; /* before the own head */
+    return 2 * (uint64_t)at->unit * o->border + row - at->own.first; /* before the unit's own
+                                                                        head */
 }
 
 uint64_t fv_sweep_calls_ring_row(const fv_operand *o, uint32_t row0, uint32_t width)

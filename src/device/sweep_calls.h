@@ -5,35 +5,35 @@
 
 #include "device/backend.h"
 
-/* Where a call is in its sweep. */
+/* The position of a call in its sweep. */
 typedef struct fv_call_place {
-    uint32_t width; /* tokens in a row of the grid, in a sweep of row tiles; else 0 */
+    uint32_t width; /* in a sweep of row tiles: tokens in a row of the grid; else 0 */
     uint32_t unit;
-    fv_rows own; /* rows that the unit owns, in a sweep of row tiles; calls may also have halo
+    fv_rows own; /* in a sweep of row tiles: rows that the unit owns; calls may also have halo
                     rows */
 } fv_call_place;
 
 /* Receives one call of a step, whose pointers are not set. */
 typedef void fv_sweep_calls_fn(void *ctx, fv_bound *step, const fv_call_place *at, fv_call *c);
 
-/* Number of frames that a sweep is run for. */
+/* Returns the number of frames for which a sweep is run. */
 uint32_t fv_sweep_calls_batch(const fv_sweep *s, fv_portion most);
-/* Number of independent units, for all frames, of a streamed sweep (step 0), or of step `step` of
- * another sweep. */
+/* Returns the number of independent units, over all frames, of a streamed sweep (step 0), or of
+ * step `step` of another sweep. */
 uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, fv_portion most);
-/* Rows that a unit of a streamed sweep owns. */
+/* Returns the rows that a unit of a streamed sweep owns. */
 fv_rows fv_sweep_calls_own(uint32_t rows, uint32_t chunk, uint32_t groups, uint32_t runs,
                            uint32_t unit);
-/* Makes the calls of one unit, in order. Units of a frame precede those of the next, so that keys
- * and values stay in the cache. */
+/* Makes the calls of one unit, in order. The units of a frame precede those of the next frame, so
+ * that keys and values stay in the cache. */
 void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, fv_portion most,
                          fv_sweep_calls_fn *fn, void *ctx);
 /* Makes all calls of a sweep, in an order in which a single queue may run them. */
 void fv_sweep_calls_sweep(const fv_sweep *s, fv_portion most, fv_sweep_calls_fn *fn, void *ctx);
-/* For an operand with borders: the row of `saved` that has row `row`, which belongs to a
- * neighbour. */
+/* Returns, for an operand with borders, the row of `saved` that contains row `row` of a neighbour.
+ */
 uint64_t fv_sweep_calls_saved_row(const fv_operand *o, uint32_t row, const fv_call_place *at);
-/* The position of a row in a ROW operand's ring, in rows from the operand's base. */
+/* Returns the position of a row in a ROW operand's ring, in rows from the operand's base. */
 uint64_t fv_sweep_calls_ring_row(const fv_operand *o, uint32_t row0, uint32_t width);
 
 #endif

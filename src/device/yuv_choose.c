@@ -5,7 +5,7 @@
 #include "base/abi.h"
 #include "device/layout.h"
 
-enum { HD = 720 }; /* lines */
+enum { HD = 720 }; /* minimum lines of HD video */
 
 static fovea_coefficients coefficients_of(const fovea_colours *c, const fv_layout *l)
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The next number (splitmix64); *state may begin as any seed. */
+/* Returns the next number (splitmix64). *state may start with any seed. */
 static inline uint64_t fv_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

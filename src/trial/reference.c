@@ -1,5 +1,5 @@
-/* reference.c: computes a step's output by the reference kernels of src/ops/ref, and how that
- * changes when the inputs are perturbed. */
+/* reference.c: computes a step's output with the reference kernels of src/ops/ref, and its change
+ * when the inputs are perturbed. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
-#define RUN 64   /* rows per call of a reduction: the sum so far is rounded once per call */
+#define RUN 64   /* rows per call of a reduction; the sum so far is rounded once per call */
 #define TRIALS 2 /* runs with perturbed inputs */
 
 /* ---- the reference kernel ---- */
@@ -23,14 +23,14 @@ static bool multiplies_weights(const fv_problem *p)
     return p->op == FV_OP_GEMM || p->op == FV_OP_CONV;
 }
 
-/* The same problem with all operands in float32. */
+/* Returns the same problem with all operands in float32. */
 static fv_problem plain(const fv_problem *p)
 {
     fv_problem floats = *p;
     floats.in = p->in == FV_U8 && p->op != FV_OP_CONV ? FV_U8 : FV_F32;
     floats.out = p->out == FV_U8 ? FV_U8 : FV_F32;
     floats.weight = FV_F32;
-    if (p->acc == FV_I32) /* attention rounds its weights, too */
+    if (p->acc == FV_I32) /* attention also rounds its weights */
         floats.acc = multiplies_weights(p) ? FV_F32 : FV_BF16;
     floats.flags &= ~(uint32_t)(FV_FLAG_CHUNKWISE | FV_FLAG_RECURRENT);
     return floats;
@@ -78,12 +78,12 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
     return FOVEA_OK;
 }
 
-/* Relative perturbation of the inputs. In float32 it is the rounding error of a sum with as many
- * terms as the op's, which grows with their square root. Where a kernel may sum a few products in
- * float16, or round operands to bfloat16, it is the largest rounding error of that type: a kernel
- * may round several times, and an error in a query is in all columns of its row, which two runs may
- * happen to miss. Attention of whole numbers rounds its softmax weights to multiples of 1/255 of
- * the largest, however small they are. */
+/* Returns the relative perturbation of the inputs. In float32 it is the rounding error of a sum
+ * with as many terms as the op's, which grows with the square root of their number. If a kernel may
+ * add a few products in float16, or round operands to bfloat16, it is the maximum rounding error of
+ * that type: a kernel may round several times, and an error in a query affects all columns of its
+ * row, which two runs may happen to miss. Attention with int8 numbers rounds its softmax weights to
+ * multiples of 1/255 of the largest, however small they are. */
 static double off(const fv_problem *p)
 {
     if (p->acc == FV_I32 && !multiplies_weights(p))
@@ -95,13 +95,15 @@ static double off(const fv_problem *p)
     return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
 }
 
-/* The operand that the step updates in addition to its output; 0: there is no such operand. */
+/* Returns the operand that the step updates in addition to its output, or 0 if there is no such
+ * operand. */
 static uint32_t state_of(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->state;
 }
 
-/* Perturbs all inputs except the state: the reference must update that from its initial values. */
+/* Perturbs all inputs except the state, because the reference must update the state from its
+ * initial values. */
 static void move_inputs(fv_reference *d, uint64_t *random)
 {
     const float factor[2] = {(float)(1 - d->off), (float)(1 + d->off)};
@@ -128,7 +130,7 @@ static uint32_t output_size(const fv_reference *d)
     return d->in[d->output].type == FV_U8 ? 1 : sizeof(float);
 }
 
-/* Calls the reference kernel for one sample, whose first row is written to `out`. */
+/* Calls the reference kernel for one sample, and writes the sample's first row to `out`. */
 static void call(fv_reference *d, const fv_kernel *k, const fv_args *args, const fv_sample *s,
                  bool first, void *out)
 {
@@ -174,8 +176,8 @@ static void reduce(fv_reference *d, const fv_sample *s, float *out)
     fv_reference_merge(d, d->partial, 1, s, out);
 }
 
-/* Copies the call's keys and values of all heads into the cache. The reference kernel has done so
- * only for the heads that were sampled. */
+/* Copies the call's keys and values of all heads into the cache. The reference kernel has copied
+ * only those of the sampled heads. */
 static void fill_cache(fv_reference *d)
 {
     const fv_problem *p = &d->args.prob;
@@ -205,8 +207,8 @@ static void evaluate(fv_reference *d, void *out)
         memcpy(to, d->in[state_of(d)].data, d->state_values * sizeof(float));
 }
 
-/* Runs the reference on the inputs, then twice on perturbed ones, to see how far the output moves.
- */
+/* Runs the reference on the inputs, then twice on perturbed inputs, to measure the change of the
+ * output. */
 static fovea_status evaluate_perturbed(fv_reference *d)
 {
     void *kept = NULL;
@@ -277,7 +279,7 @@ static fovea_status prepare(fv_reference *d, const fv_given *given)
     return prepare_outputs(d, &given[d->output]);
 }
 
-/* Copies the step's table if it is floats, so that it can be perturbed. */
+/* Copies the step's table if it contains floats, so that it can be perturbed. */
 static fovea_status take_table(fv_reference *d)
 {
     const size_t size = fv_op_table[d->args.prob.op]->table_floats * sizeof(float);
@@ -289,7 +291,7 @@ static fovea_status take_table(fv_reference *d)
     return FOVEA_OK;
 }
 
-/* Frees what judging does not need. */
+/* Frees the inputs, which fv_reference_judge does not need. */
 static void drop_inputs(fv_reference *d)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {

@@ -1,8 +1,8 @@
 /* reference_int8.c: rounds the operands of int8 products as kernels do, and stores them as floats:
- * every row becomes whole numbers times a scale. If both operands are int8, their rows are rotated
- * before they are rounded. The product of the rounded operands is what such a step is defined to
- * compute (src/ops/quantise.h). Attention rounds its queries in the same way; its keys and values
- * are stored as whole numbers already. */
+ * every row is converted to integers times a scale. If both operands are int8, their rows are
+ * rotated before they are rounded. The product of the rounded operands is the defined result of
+ * such a step (src/ops/quantise.h). Attention rounds its queries in the same way; its keys and
+ * values are already stored as integers. */
 #include "base/mem.h"
 #include "ops/foveated.h"
 #include "ops/quantise.h"
@@ -24,8 +24,7 @@ void fv_reference_int8_stored(fv_reference *d)
         fv_int8_round((float *)w->data + at, k);
 }
 
-/* Rounds the rows of an operand to whole numbers, the `k` values of each head by a scale of their
- * own. */
+/* Rounds the rows of an operand to integers; the `k` values of each head have their own scale. */
 static void round_heads(fv_input *in, uint32_t ld, uint32_t heads, uint32_t k)
 {
     for (uint64_t at = 0; at + (uint64_t)heads * k <= in->count; at += ld)
@@ -81,9 +80,9 @@ fovea_status fv_reference_int8_pixels(fv_reference *d, bool rotated)
     return FOVEA_OK;
 }
 
-/* ---- keys of 8 bits ---- */
+/* ---- int8 keys ---- */
 
-/* Makes operand `o` the keys or values [first, first + n) of all heads, as floats. */
+/* Converts the keys or values [first, first + n) of all heads to floats, as operand `o`. */
 static fovea_status unpack(fv_reference *d, const fv_keys_i8 *l, const char *rows, size_t ld,
                            uint32_t o, bool values, size_t first, size_t n)
 {
@@ -103,9 +102,9 @@ static fovea_status unpack(fv_reference *d, const fv_keys_i8 *l, const char *row
     return FOVEA_OK;
 }
 
-/* Rounds the queries to whole numbers, and converts keys and values to floats, so that all of them
- * can be perturbed. Kernels also round the softmax weights: how that changes a result is found by
- * perturbing everything that the weights are computed from. */
+/* Rounds the queries to integers, and converts keys and values to floats, so that all of them can
+ * be perturbed. Kernels also round the softmax weights. The effect of that on a result is measured
+ * by perturbing everything from which the weights are computed. */
 static fovea_status round_attention(fv_reference *d, int q, int k, int v, int cell_k, int cell_v)
 {
     const fv_problem *p = &d->args.prob;
@@ -138,7 +137,7 @@ fovea_status fv_reference_int8(fv_reference *d)
     case FV_OP_FOVEATED:
         return round_attention(d, FV_FOVEATED_Q, FV_FOVEATED_K, FV_FOVEATED_V, FV_FOVEATED_CELL_K,
                                FV_FOVEATED_CELL_V);
-    default: /* KEYS_I8 makes the numbers */
+    default: /* the numbers are the result of KEYS_I8 */
         return FOVEA_OK;
     }
 }

@@ -1,5 +1,4 @@
-/* reference_judge.c: computes the error that a step's output may have, and the error that it has.
- */
+/* reference_judge.c: computes the allowed error of a step's output, and its actual error. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,13 +12,13 @@
          runs do not show the worst case. Larger misses errors, smaller gives false alarms */
 #define NEAR 8 /* an element's bound is averaged over this number of columns on both sides */
 
-/* Sums of the comparison so far. */
+/* The sums of the comparison so far. */
 typedef struct tally {
     double error, size; /* sums of squares */
     fv_verdict *out;
 } tally;
 
-/* Root mean square of the elements of x near element i; x has n elements. */
+/* Returns the root mean square of the elements of x near element i; x has n elements. */
 static double around(const float *x, uint64_t i, uint64_t n)
 {
     const uint64_t from = i > NEAR ? i - NEAR : 0, to = i + NEAR < n ? i + NEAR + 1 : n;
@@ -29,7 +28,7 @@ static double around(const float *x, uint64_t i, uint64_t n)
     return sqrt(sum / (double)(to - from));
 }
 
-/* Maximum rounding error of storing x. */
+/* Returns the maximum rounding error of storing x. */
 static double rounding(enum fv_type type, double x)
 {
     switch (type) {
@@ -42,7 +41,8 @@ static double rounding(enum fv_type type, double x)
     }
 }
 
-/* Allowed error of element i of the samples, in a row of n elements that begins at `first`. */
+/* Returns the allowed error of element i of the samples, in a row of n elements that begins at
+ * `first`. */
 static double allowed(const fv_reference *d, uint64_t i, uint64_t first, uint64_t n,
                       enum fv_type stored)
 {
@@ -60,7 +60,7 @@ static void compare(tally *t, double got, double want, double bound, const char 
 {
     fv_verdict *v = t->out;
     v->checked++;
-    if (!isfinite(want)) /* any value is accepted where the reference overflows */
+    if (!isfinite(want)) /* if the reference overflows, any value is accepted */
         return;
     const double error = fabs(got - want);
     const bool right = error <= bound;
@@ -108,8 +108,8 @@ static bool is_sampled(const fv_reference *d, uint64_t unit)
     return false;
 }
 
-/* Whether element i of the state is known even if no input changes it: then the step must leave it
- * as it was. */
+/* Returns whether element i of the state is known, because no perturbed input changes it. The step
+ * must then leave it unchanged. */
 static bool is_known(const fv_reference *d, uint64_t i)
 {
     const fv_problem *p = &d->args.prob;
@@ -117,7 +117,7 @@ static bool is_known(const fv_reference *d, uint64_t i)
            (p->op == FV_OP_SHORT_CONV && is_sampled(d, i % p->dim[FV_ROW_C]));
 }
 
-/* Compares the state of the heads that were sampled: the reference does not update the others. A
+/* Compares the state of the sampled heads, because the reference does not update the others. A
  * cache is compared as a whole, because the reference fills it for all heads. */
 static void judge_state(const fv_reference *d, const fv_given *seen, tally *t)
 {

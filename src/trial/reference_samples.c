@@ -1,20 +1,20 @@
-/* reference_samples.c: chooses what is compared of a step's output: all of it, or a sample where
- * that takes too long. */
+/* reference_samples.c: chooses which part of a step's output is compared: all of it, or a sample if
+ * comparing all of it takes too long. */
 #include "base/num.h"
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
 #define LEAST 4        /* minimum number of samples, however long each takes */
 #define WHOLE 0x1p24   /* operations up to which the whole output is compared */
-#define SAMPLED 0x1p26 /* operations of all samples together, roughly */
+#define SAMPLED 0x1p26 /* approximate number of operations of all samples together */
 
-/* The number of units (columns or heads) in a sample is a multiple of this. */
+/* Returns the number of which the number of units (columns or heads) in a sample is a multiple. */
 static uint32_t unit_step(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
 }
 
-/* Number of units that take `share` of the time of all units. */
+/* Returns the number of units that take `share` of the time of all units. */
 static uint32_t some_units(const fv_reference *d, double share)
 {
     const uint32_t step = unit_step(d);
@@ -25,7 +25,7 @@ static uint32_t some_units(const fv_reference *d, double share)
 }
 
 /* Makes the sample `cols` units wide, from unit place * unit_step() on. If fewer units than a step
- * would remain after it, it includes them. */
+ * would remain after it, includes them. */
 static void set_units(const fv_reference *d, fv_sample *s, uint32_t place, uint32_t cols)
 {
     const uint32_t step = unit_step(d);
@@ -33,7 +33,7 @@ static void set_units(const fv_reference *d, fv_sample *s, uint32_t place, uint3
     s->cols = d->units - s->col0 < cols + step ? d->units - s->col0 : cols;
 }
 
-/* Samples an output whose rows do not depend on each other: the first rows, the last, and some
+/* Samples an output whose rows do not depend on each other: the first rows, the last rows, and some
  * between them, each with some of its columns or heads. */
 static void sample_rows(fv_reference *d, double flops, uint32_t rows)
 {

@@ -1,5 +1,5 @@
-/* trial.c: makes a single-step trial: allocates the operands of one step on a device, each between
- * guard bytes. */
+/* trial.c: makes a single-step trial, and allocates the operands of one step on a device, each
+ * between guard bytes. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -23,7 +23,7 @@ static bool reduces(const fv_step *s)
 
 /* ---- the problem ---- */
 
-/* Limits the step to `rows` rows, split into as many tiles as before. */
+/* Limits the step to `rows` rows, split into the same number of tiles. */
 static void shorten(fv_step *s, fv_step_tiles *t, uint32_t rows)
 {
     const uint32_t all = s->prob.dim[FV_DIM_ROWS], align = s->align ? s->align : 1;

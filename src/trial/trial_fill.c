@@ -13,7 +13,7 @@
 #include "trial/reference.h"
 
 enum {
-    STATE_ROWS = 16, /* random keys from which a state is computed */
+    STATE_ROWS = 16, /* number of random keys from which a state is computed */
     POSITION = 35    /* position of the first token */
 };
 
@@ -29,8 +29,8 @@ static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, 
 fv_tensor fv_trial_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32_t cols)
 {
     const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];
-    if (operand->stored == FV_STORED_PACKED) /* products are then about 1 in magnitude, where
-                                                activation functions are not linear */
+    if (operand->stored == FV_STORED_PACKED) /* the products then have a magnitude of about 1,
+                                                where activation functions are not linear */
         return tensor(0.f, sqrtf(3.f / (float)cols), o, rows, cols);
     if (operand->nature == FV_NATURE_FACTOR)
         return tensor(1.f, 0.2f, o, rows, cols);
@@ -41,7 +41,7 @@ fv_tensor fv_trial_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32
 
 /* ---- states ---- */
 
-/* Makes a state: the reference computes it from random rows, which are as wide as the widest
+/* Makes a state, which the reference computes from random rows that are as wide as the widest
  * operand of the reduction. */
 static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t seed, float *out)
 {
@@ -77,9 +77,9 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     return FOVEA_OK;
 }
 
-/* ---- keys and rows of 8 bits ---- */
+/* ---- int8 keys and rows ---- */
 
-/* Makes the int8 keys and values of all heads: the reference quantises random ones. */
+/* Makes the int8 keys and values of all heads, which the reference quantises from random ones. */
 static fovea_status make_keys(const fv_args *a, uint32_t rows, uint32_t ld, void *out)
 {
     fv_args r = {.prob = a->prob};
@@ -114,7 +114,7 @@ static fovea_status make_keys(const fv_args *a, uint32_t rows, uint32_t ld, void
     return FOVEA_OK;
 }
 
-/* Makes int8 rows of k channels: the reference quantises random ones. */
+/* Makes int8 rows of k channels, which the reference quantises from random rows. */
 static fovea_status make_rows(uint32_t k, uint32_t rows, uint32_t ld, void *out)
 {
     fv_args r = {.prob = {.op = FV_OP_ROWS_I8, .in = FV_F32, .out = FV_U8, .acc = FV_F32}};
@@ -138,8 +138,8 @@ static fovea_status make_rows(uint32_t k, uint32_t rows, uint32_t ld, void *out)
 
 /* ---- rows ---- */
 
-/* Maps a random x in [-1, 1) to a value that fits the operand's nature; `at` is its index in the
- * operand. */
+/* Returns a value that fits the operand's nature, computed from a random x in [-1, 1); `at` is its
+ * index in the operand. */
 static float shaped(enum fv_nature n, float x, uint64_t at)
 {
     if (n == FV_NATURE_POSITION)

@@ -1,5 +1,5 @@
-/* trial_plan.c: fovea_trial: runs one step of a plan alone, with any kernel that fits it and the
- * tiles that the plan chose. */
+/* trial_plan.c: fovea_trial: runs one step of a plan by itself, with any kernel that supports it
+ * and the tiles that the plan chose. */
 #include <string.h>
 
 #include <fovea/verification.h>

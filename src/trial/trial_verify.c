@@ -45,8 +45,8 @@ static fovea_status begin(fv_trial_kernel *t)
     return status;
 }
 
-/* Restores the bytes that the step may write to their earlier contents in `seen`: any other
- * difference is then a wrong write. */
+/* Restores in `seen` the earlier contents of the bytes that the step may write, so that any other
+ * difference is a wrong write. */
 static void take_back(const fv_trial *r, uint32_t o, uint8_t *seen)
 {
     const fv_zone *z = r->of[o];

@@ -1,13 +1,13 @@
-/* bench_rig.c: runs sweeps and steps of a plan on inputs and outputs of its own. */
+/* bench_rig.c: runs sweeps and steps of a plan on its own inputs and outputs. */
 #include "tune/bench_rig.h"
 
 #include "base/half.h"
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
 
-#define TIMEOUT 600.0 /* seconds that a frame may take */
+#define TIMEOUT 600.0 /* maximum seconds of a frame */
 
-/* Bytes, or floats in [-1, 1). */
+/* Fills memory with random bytes, or with floats in [-1, 1). */
 static void fill_random(void *data, enum fv_type type, uint64_t n)
 {
     uint32_t x = 1;
@@ -96,7 +96,7 @@ fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, d
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
-    if (be->prepare) /* so that the sweeps run as fast as in a whole frame */
+    if (be->prepare) /* makes the sweeps run as fast as in a whole frame */
         FV_TRY(be->prepare(p->run.queue, p->run.sweep + first, count, FV_ALL));
     return run_sweeps(s, p->run.sweep + first, count, seconds);
 }

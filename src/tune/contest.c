@@ -1,7 +1,6 @@
 /* contest.c: interleaved timing. Every round runs all contestants, in alternating order, so that a
- * slower machine slows all of them; a round during which the clock frequency changed, or other
- * programs took the processors, is repeated.
- */
+ * slowdown of the machine affects all of them. A round during which the clock frequency changed, or
+ * other programs took the processors, is repeated. */
 #include "tune/contest.h"
 
 #include <math.h>
@@ -13,8 +12,8 @@
 #define FAR_BEHIND 1.25      /* a contestant slower than the fastest times this is not run again */
 #define SHORTEST 5e-4        /* minimum seconds of a measurement: shorter runs are repeated */
 #define LONGEST 5e-3         /* maximum seconds of repeated runs, with the time spent waiting */
-#define CLOCK_TOLERANCE 0.05 /* relative change of the time of a fixed piece of work */
-#define DISTURBED 0.05       /* share of its threads' time that a round may wait for processors */
+#define CLOCK_TOLERANCE 0.05 /* relative change of the duration of a fixed piece of work */
+#define DISTURBED 0.05       /* maximum share of a round that its threads wait for processors */
 #define MOST_REPEATS 1000
 #define SPINS 100000
 
@@ -54,7 +53,7 @@ static double spin_once(void)
     return fv_machine_seconds() - begin;
 }
 
-/* The shortest of four spins, because one may be interrupted. */
+/* Returns the shortest time of four spins, because one may be interrupted. */
 static double spin(void)
 {
     double best = spin_once();
@@ -124,7 +123,7 @@ static void drop_the_slow(struct state *s)
         s->out[i] = median(s->time[i], FIRST_ROUNDS) > FAR_BEHIND * best;
 }
 
-/* What is measured when a round begins, to compare with its end. */
+/* The measurements at the beginning of a round, to compare with those at its end. */
 struct start {
     double spin, seconds, waited;
 };
@@ -134,8 +133,8 @@ static struct start begin_round(const fv_contest *c)
     return (struct start){spin(), fv_machine_seconds(), c->threads ? fv_machine_waited() : NAN};
 }
 
-/* Whether other programs took processors during the round; false if the system does not say how
- * long threads waited. */
+/* Returns whether other programs took processors during the round, or false if the system does not
+ * report how long threads waited. */
 static bool was_disturbed(const fv_contest *c, const struct start *from)
 {
     if (isnan(from->waited))

@@ -1,5 +1,5 @@
-/* tune.c: runs the tuner's stages, has the functions that they share, and tunes before a plan is
- * made if the plan's options ask for it. */
+/* tune.c: runs the tuner's stages, contains the functions that they share, and tunes before a plan
+ * is made if the plan's options ask for it. */
 #include "tune/tune.h"
 
 #include "tune/tuner.h"
@@ -17,7 +17,7 @@
 #define SEARCH                                                                                     \
     0.8 /* share of the time limit for the first two stages; the rest is for whole plans */
 
-/* ---- shared by the stages ---- */
+/* ---- functions that the stages share ---- */
 
 bool fv_tuner_goes_on(fv_tuner *t)
 {
@@ -57,13 +57,13 @@ fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *
     fv_answer old;
     fv_fact f = fv_tuner_fact(t, kind, subject, choice);
     f.seconds = seconds;
-    /* A fact that replaces a more rigorous one keeps that rigor, so that it also replaces it in a
-     * file that has it. */
+    /* A fact that replaces a more rigorous one keeps the higher rigor, so that it also replaces
+     * that fact in a file. */
     const bool replaces = fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &old) &&
                           old.rigor >= t->rigor;
     if (replaces)
         f.rigor = (uint8_t)old.rigor;
-    else /* a fact that the comparison of whole plans replaces is counted only once */
+    else /* a fact is counted only once if the comparison of whole plans replaces it */
         t->report.facts++;
     t->changed = true;
     return fv_wisdom_put(t->known.wisdom, &f);
@@ -118,9 +118,9 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
     FV_RETURN_MADE(out, w, fv_wisdom_free, fv_wisdom_each(from, copy, w));
 }
 
-/* ---- all of it ---- */
+/* ---- running the tuner ---- */
 
-/* A stage that was stopped in the middle of a contest has not failed. */
+/* Runs a stage. A stage that was stopped in the middle of a contest has not failed. */
 static fovea_status run_stage(fv_tuner *t, fovea_status (*run)(fv_tuner *))
 {
     const fovea_status status = fv_tuner_goes_on(t) ? run(t) : FOVEA_OK;
@@ -145,8 +145,9 @@ static fovea_status tune_stages(fv_tuner *t)
     return FOVEA_OK;
 }
 
-/* Number of threads whose waits for a processor discard a measurement. 0: on a GPU, with more
- * threads than processors, or if FOVEA_TUNE_BUSY=keep asks to keep all measurements. */
+/* Returns the number of threads whose waits for a processor discard a measurement. Returns 0 on a
+ * GPU, with more threads than processors, and if FOVEA_TUNE_BUSY=keep asks to keep all
+ * measurements. */
 static uint32_t watched(const fv_limits *limits)
 {
     enum { MOST = 1024 };
@@ -186,7 +187,7 @@ static fovea_status tune(fv_tuner *t)
     return status;
 }
 
-/* Runs the tuner, of which everything but the rigor is set. */
+/* Runs the tuner, all of whose fields except the rigor are set. */
 static fovea_status run_tuner(fovea_tune_report *out, fv_tuner *t)
 {
     FV_TRY(fv_tune_rigor(&t->rigor, t->options->rigor));

@@ -1,11 +1,11 @@
-/* tune_candidates.c: the candidates for a step: kernels with their knobs. */
+/* tune_candidates.c: lists the candidates for a step: kernels with their knobs. */
 #include <string.h>
 
 #include "tune/tuner.h"
 
-/* Kernels whose modelled cost is more than this many times that of the estimate's choice are not
- * measured, unless it is below CHEAP. A larger value tunes longer, but depends less on the cost
- * model. */
+/* Kernels whose modelled cost exceeds that of the estimate's choice by more than this factor are
+ * not measured, unless their cost is below CHEAP. A larger factor tunes longer, but depends less on
+ * the cost model. */
 #define MEASURE_COST 4.0
 #define EXHAUSTIVE_COST 16.0
 #define CHEAP 2e-3 /* seconds */

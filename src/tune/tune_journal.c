@@ -1,9 +1,6 @@
-/* tune_journal.c: records the candidate under test on disk, so that one that crashes the program or
- * the driver is not tried again.
- *
- * The journal is a wisdom text of `skip` facts: the candidate under test, and those during which
- * earlier runs crashed.
- */
+/* tune_journal.c: records the candidate under test on disk, so that a candidate that crashes the
+ * program or the driver is not tried again. The journal is a wisdom text of `skip` facts: the
+ * candidate under test, and those during which earlier runs crashed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +58,7 @@ void fv_journal_close(fv_tuner *t)
 
 struct suspicion {
     const fv_kernel *kernel;
-    uint32_t runs; /* number of runs that it crashed */
+    uint32_t runs; /* number of runs that the candidate crashed */
 };
 
 static fovea_status count_ended(void *ctx, const fv_fact *fact)

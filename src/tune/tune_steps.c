@@ -6,23 +6,23 @@
 #include "tune/tuner.h"
 
 #define ROUNDS 9
-#define BUDGET 3.0 /* seconds of a contest */
-#define LONGEST                                                                                    \
-    0.05 /* seconds of a run, by the cost model: a longer step is timed on some of its rows */
+#define BUDGET 3.0   /* seconds of a contest */
+#define LONGEST 0.05 /* modelled seconds of a run; a longer step is timed on some of its rows */
 #define ROWS_MIN 1024
 
-/* A step with the trial kernels that passed verification. */
+/* A step, and the trial kernels that passed verification. */
 typedef struct step_trials {
     fv_tuner *t;
     fv_trial *trial;
     const fv_step *step;
-    const fv_step_plan *chosen; /* by the plan */
+    const fv_step_plan *chosen; /* the plan's choice */
     char subject[FV_WISDOM_SUBJECT];
     fv_candidate candidate[FV_CONTESTANTS];
     fv_trial_kernel *kernel[FV_CONTESTANTS];
     uint32_t count;
     bool has_estimate; /* the estimate's choice passed verification and is candidate 0 */
-    bool disturbed;    /* other programs disturbed the last contest: its winner means nothing */
+    bool disturbed;    /* other programs disturbed the last contest, so that its winner means
+                          nothing */
 } step_trials;
 
 /* ---- one candidate ---- */
@@ -36,7 +36,8 @@ static bool is_there(const step_trials *a, const fv_candidate *c)
     return false;
 }
 
-/* Compares the candidate's output with the reference; adds the candidate if the output is right. */
+/* Compares the candidate's output with the reference, and adds the candidate if the output is
+ * right. */
 static fovea_status verify(step_trials *a, const fv_candidate *c, const char *choice)
 {
     fv_trial_kernel *kernel;
@@ -110,9 +111,9 @@ static fovea_status time_trials(finalists *r, uint32_t count, fv_score *score)
     return fv_contest_run(&contest, score);
 }
 
-/* The winner is the fastest kernel if it beats the estimate's choice by FV_TUNE_BETTER in two
- * contests, else the estimate's choice. One contest is not enough: among many equally fast kernels,
- * one is always faster by chance. */
+/* Finds the winner: the fastest kernel if it beats the estimate's choice by FV_TUNE_BETTER in two
+ * contests, else the estimate's choice. One contest is not enough, because among many equally fast
+ * kernels one is always faster by chance. */
 static fovea_status run_contest(step_trials *a, uint32_t *winner, double *seconds)
 {
     finalists r = {.a = a};
@@ -208,8 +209,8 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
     for (uint32_t i = 0; i < a.count; i++)
         fv_trial_kernel_close(a.kernel[i]);
     fv_trial_close(a.trial);
-    if (status == FOVEA_ENOMEM) { /* a trial needs more memory than the step in its plan, which may
-                                     still fit */
+    if (status == FOVEA_ENOMEM) { /* a trial needs more memory than the step in its plan, which
+                                     may still fit */
         fv_log("tuning: %s is not tuned: %s", s->label, fovea_error());
         t->report.refused++;
         return FOVEA_OK;

@@ -1,8 +1,8 @@
 /* tune_sweeps.c: chooses a schedule and a chunk for every distinct sweep of a plan.
  *
- * Two plans exist at once: the champion, in which every sweep runs in the best way so far, and a
- * challenger, in which all run in another way. Their sweeps are timed one by one, alternately.
- */
+ * Two plans exist at once: the champion, in which every sweep runs in the best way found so far,
+ * and a challenger, in which all sweeps run in another way. The sweeps of both plans are timed one
+ * by one, alternately. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -13,8 +13,8 @@
 #define ROUNDS 7
 #define BUDGET 6.0 /* seconds of a contest */
 
-/* A challenger may need at most this multiple of the champion's memory, weights not counted: a fast
- * plan that does not fit a small device is of no use there. */
+/* A challenger may need at most this multiple of the champion's memory, without weights, because a
+ * fast plan that does not fit a small device is useless there. */
 #define MEMORY_FACTOR 2
 #define MEMORY_MORE (64ull << 20)
 
@@ -23,7 +23,7 @@ typedef struct way {
     uint32_t chunk;
 } way;
 
-/* Ways to run a sweep that are tried on CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. The
+/* Ways to run a sweep on CPUs. Without EXHAUSTIVE, only the first MEASURE_WAYS are tried. The
  * first chunk is the planner's default. */
 static const way ways[] = {{false, FV_CHUNK_ROWS},
                            {true, FV_CHUNK_ROWS},
@@ -33,15 +33,15 @@ static const way ways[] = {{false, FV_CHUNK_ROWS},
                            {true, 126},
                            {true, 252},
                            {true, 504}};
-/* On throughput devices. */
+/* Ways that are tried on throughput devices. */
 static const way throughput_ways[] = {{false, 0}, {true, 4096}, {true, 16384}, {true, 1024}};
 #define MEASURE_WAYS 4
 
-/* Sweeps with the same steps and sizes, for which one result holds. */
+/* Sweeps with the same steps and sizes, which share one result. */
 typedef struct part {
     char subject[FV_WISDOM_SUBJECT];
     uint32_t sweep; /* the first of these sweeps */
-    double seconds; /* of the champion; 0: not measured */
+    double seconds; /* time of the champion; 0: not measured */
     bool won;       /* a challenger was faster, running `how` */
     bool disturbed; /* other programs disturbed one of its contests, so that no result is kept */
     way how;
@@ -51,10 +51,10 @@ typedef struct sweep_contest {
     fv_tuner *t;
     part *part;
     uint32_t parts;
-    fv_wisdom *best; /* the known facts and the winners so far */
+    fv_wisdom *best; /* the existing facts and the winners so far */
     fv_bench_rig champion, challenger;
     uint64_t most;  /* maximum bytes that a challenger may need */
-    uint32_t sweep; /* under test */
+    uint32_t sweep; /* the sweep under test */
 } sweep_contest;
 
 /* ---- one contest ---- */
@@ -67,7 +67,8 @@ static fovea_status run_sweep(void *ctx, uint32_t who, double *seconds)
     return fv_bench_rig_run(who ? &c->challenger : &c->champion, c->sweep, 1, seconds);
 }
 
-/* Whether the sweep's reductions stay within the reference's bound with chunks of this size. */
+/* Finds whether the sweep's reductions stay within the reference's error bound with chunks of this
+ * size. */
 static fovea_status exact(sweep_contest *c, const fv_plan_sweep *w, bool *out)
 {
     const fovea_plan *p = c->challenger.plan;
@@ -143,8 +144,9 @@ static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, 
 
 /* ---- challengers ---- */
 
-/* Makes a plan in which every sweep runs as `how` says, except those that crashed an earlier run
- * that way. *fits: the plan fits the device and needs at most c->most bytes. */
+/* Makes a plan in which every sweep runs as `how` specifies, except for sweeps that crashed an
+ * earlier run in this way. Sets *fits to whether the plan fits the device and needs at most c->most
+ * bytes. */
 static fovea_status challenge(sweep_contest *c, const way *how, bool *fits)
 {
     fv_wisdom *w;
@@ -196,7 +198,8 @@ static fovea_status try_way(sweep_contest *c, const way *how)
 
 /* ---- the stage ---- */
 
-/* Lists the distinct sweeps that can run in more than one way and that wisdom does not know. */
+/* Lists the distinct sweeps that can run in more than one way and about which wisdom has no fact.
+ */
 static fovea_status find_parts(sweep_contest *c)
 {
     const fovea_plan *p = c->champion.plan;
@@ -221,8 +224,8 @@ static fovea_status find_parts(sweep_contest *c)
     return FOVEA_OK;
 }
 
-/* Adds the winners to wisdom; if every way was tried, also the choices of the cost rules that no
- * challenger beat. */
+/* Adds the winners to wisdom. If every way was tried, also adds the choices of the cost rules that
+ * no challenger beat. */
 static fovea_status remember(sweep_contest *c)
 {
     for (uint32_t i = 0; i < c->parts; i++) {

@@ -1,5 +1,5 @@
-/* tune_whole.c: compares the tuned plan with the estimate's: if it is not faster, the estimate's
- * choices are remembered instead. */
+/* tune_whole.c: compares the tuned plan with the estimate's. If it is not faster, records the
+ * estimate's choices instead. */
 #include <string.h>
 
 #include "platform/os/os_machine.h"
@@ -8,11 +8,11 @@
 
 #define ROUNDS 9
 #define BUDGET 20.0 /* seconds of the contest */
-#define BETTER 0.99 /* a tuned plan wins with at most this share of the estimate's time */
+#define BETTER 0.99 /* maximum time of a winning tuned plan, as a share of the estimate's */
 
 typedef struct pair {
     fv_tuner *t;
-    fv_bench_rig rig[2]; /* the estimate's, the tuned one */
+    fv_bench_rig rig[2]; /* of the estimate's plan and of the tuned plan */
 } pair;
 
 static fovea_status run_plan(void *ctx, uint32_t who, double *seconds)
@@ -38,7 +38,7 @@ static bool same_choices(const fovea_plan *a, const fovea_plan *b)
     return true;
 }
 
-/* Adds one choice to wisdom, unless it is there already. */
+/* Adds one choice to wisdom, unless wisdom already contains it. */
 static fovea_status remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                              const char *choice)
 {
@@ -49,7 +49,7 @@ static fovea_status remember(fv_tuner *t, enum fv_fact_kind kind, const char *su
     return fv_tuner_remember(t, kind, subject, choice, 0);
 }
 
-/* Remembers every choice of `p`. */
+/* Records every choice of `p`. */
 static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
 {
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
@@ -72,8 +72,8 @@ static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* Compares the two plans. `subject`: what the fact about the whole plan is recorded under; "": no
- * such fact is recorded. */
+/* Compares the two plans. `subject` is the subject of the fact about the whole plan; "" means that
+ * no such fact is recorded. */
 static fovea_status compare(pair *c, const char *subject)
 {
     fv_tuner *t = c->t;

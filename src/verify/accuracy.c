@@ -12,8 +12,8 @@ static const fv_value *output(const fovea_plan *p, uint32_t i)
     return &p->graph.value[p->graph.wanted[i].value];
 }
 
-/* The cosine of equal rows is 1, even if they are zeros; that of a row with NaN is -1, the worst.
- */
+/* Returns the cosine of two rows: 1 for equal rows, even if they are zeros, and -1, the worst
+ * value, for a row with NaN. */
 static double cosine(const float *a, const float *b, uint32_t n)
 {
     double aa = 0, ab = 0, bb = 0;
@@ -47,7 +47,7 @@ static void compare(fovea_accuracy *out, const fovea_plan *p, const float *right
     }
 }
 
-/* Runs one frame. *seconds becomes the time of the fastest frame so far. */
+/* Runs one frame, and lowers *seconds to its time if it is the fastest so far. */
 static fovea_status run(fv_accuracy_frames *f, fovea_plan *p, size_t frame, float *to,
                         double *seconds)
 {

@@ -44,8 +44,8 @@ double fv_headroom_state(const fv_problem *p, const float *state)
     return largest;
 }
 
-/* If every value were 1, each column of the state S would be m, and unnormalised attention would
- * give the divisors. So that state is written to `out`. */
+/* Writes to `out` a state whose columns S are all m. If every value were 1, S would be this state,
+ * and unnormalised attention would give the divisors. */
 static void ones(const fv_problem *p, const float *state, float *out)
 {
     const fv_lattn_state l = layout(p);

@@ -1,11 +1,9 @@
 /* tune_accuracy.c: finds which products of a model have to stay bfloat16, or float32, so that the
- * cosine of its outputs with float32's is not below a bound, and which choice of types within the
- * bound is fastest.
- *
- * For every product that can be int8, a trial has that one in bfloat16 and all others in int8.
- * Products are sorted by how much their trial raises the cosine. Bisection then finds the smallest
- * number of them, from the front, that have to stay bfloat16 to meet the bound.
- */
+ * cosine of its outputs with those in float32 is not below a bound, and which choice of types
+ * within the bound is fastest. For every product that can be int8, a trial has this product in
+ * bfloat16 and all others in int8. Products are sorted by how much their trial raises the cosine.
+ * Bisection then finds the smallest number of products, from the front of the list, that have to
+ * stay bfloat16 to meet the bound. */
 #include <stdlib.h>
 
 #include "base/abi.h"
@@ -28,8 +26,8 @@ enum { WAY_F32, WAY_BF16, WAY_INT8, WAY_MIX, WAYS };
 
 typedef struct product {
     uint32_t number, step;
-    const char *label; /* of the dry plan */
-    double gain;       /* by how much the cosine rises if only this product stays bfloat16 */
+    const char *label; /* label of its step in the dry plan */
+    double gain;       /* increase of the cosine if only this product stays bfloat16 */
 } product;
 
 typedef struct search {
@@ -39,9 +37,10 @@ typedef struct search {
     char subject[FV_WISDOM_SUBJECT];
     fv_accuracy_frames frames;
     double bound;
-    fovea_plan *listed; /* dry: all products int8 */
+    fovea_plan *listed; /* dry plan with all products in int8 */
     product *product;
-    uint32_t products, enough; /* enough: how many, from the front, stay bfloat16 in the mix */
+    uint32_t products, enough; /* number of products, and number of products from the front that
+                                  stay bfloat16 in the mix */
     fovea_plan *kept[2]; /* plans in bfloat16 and in int8, whose packed weights the trials share */
     fv_product_choice way[WAYS];
     fovea_accuracy result[WAYS];
@@ -73,8 +72,8 @@ static fovea_status name_subject(search *s)
     return FOVEA_OK;
 }
 
-/* Whether a step is an int8 product. Softmax attention is not counted: its keys are, in a step
- * before it. */
+/* Returns whether a step is an int8 product. Softmax attention is not counted, because its keys are
+ * quantised, and counted, in an earlier step. */
 static bool is_product(const fv_problem *p)
 {
     return p->acc == FV_I32 && p->op != FV_OP_SOFTMAX && p->op != FV_OP_FOVEATED;
@@ -105,7 +104,7 @@ static bool meets(const search *s, const fovea_accuracy *a)
     return a->tried && a->cosine >= s->bound;
 }
 
-/* Reports that `what` begins. ETIMEOUT: the search must stop. */
+/* Reports that `what` begins. Returns FOVEA_ETIMEOUT if the search must stop. */
 static fovea_status begin(search *s, const char *what)
 {
     s->tuner.progress.what = what;
@@ -158,7 +157,8 @@ static fovea_status measure_gains(search *s)
     return FOVEA_OK;
 }
 
-/* Called when the bound is met with all products in bfloat16, and not with all in int8. */
+/* Finds the mix. Called if the bound is met with all products in bfloat16, but not with all in
+ * int8. */
 static fovea_status find_mix(search *s)
 {
     uint32_t misses = 0, enough = s->products;
@@ -199,7 +199,7 @@ static fovea_status try_all(search *s, const fovea_frame *frame, size_t frames)
     return find_mix(s);
 }
 
-/* ---- which is fastest ---- */
+/* ---- the fastest way ---- */
 
 typedef struct race {
     search *s;
@@ -251,7 +251,8 @@ static fovea_status time_ways(search *s)
     return status;
 }
 
-/* The fastest way within the bound. A less accurate way has to be faster by more than noise. */
+/* Returns the fastest way within the bound. A less accurate way must be faster by more than noise.
+ */
 static uint32_t fastest(const search *s)
 {
     uint32_t best = WAY_F32;
@@ -262,7 +263,7 @@ static uint32_t fastest(const search *s)
     return best;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole search ---- */
 
 static fovea_status remember(search *s, fovea_accuracy_report *report)
 {

@@ -1,5 +1,5 @@
-/* verify_cases.c: makes steps of every op and mechanism as plans have them, with odd sizes, but
- * without a model. */
+/* verify_cases.c: makes steps of every op and mechanism, as plans have them but without a model,
+ * with odd sizes. */
 #include "verify/verify_cases.h"
 
 #include <math.h>
@@ -18,15 +18,15 @@ enum {
     TOKENS = GRID_WIDTH * GRID_HEIGHT,
     PREFIX = 2,
     WIDTH = 96, /* channels */
-    GROUPS = 5, /* partial states */
+    GROUPS = 5, /* number of partial states */
     WINDOW = 16,
-    PATCH = 8, /* pixels */
+    PATCH = 8, /* side of a patch in pixels */
 };
 
 static const fv_grid grid = {GRID_WIDTH, GRID_HEIGHT, PATCH, 0};
 static const fv_grid prefixed = {GRID_WIDTH, GRID_HEIGHT, PATCH, PREFIX};
 
-/* A weight with a size but no values: a trial generates them. */
+/* Returns a weight with a size but no values, which a trial generates. */
 static fv_weight weight(uint32_t rows, uint32_t cols)
 {
     return (fv_weight){.rows = rows, .cols = cols};
@@ -34,7 +34,7 @@ static fv_weight weight(uint32_t rows, uint32_t cols)
 
 /* ---- pixels ---- */
 
-/* Gives the builder a frame of the pixel format that the flags say. */
+/* Declares a frame of the pixel format that the flags select. */
 static void frame(fv_builder *b, uint32_t flags)
 {
     const bool planar = flags & FV_FLAG_PLANAR;
@@ -51,15 +51,15 @@ static void frame(fv_builder *b, uint32_t flags)
                                   b->options->width, FV_U8);
 }
 
-/* A value for the rows of a picture after resize `p`. */
+/* Returns a value for the rows of a picture after resize `p`. */
 static fv_view picture_rows(fv_cases *c, const fv_picture_resize *p, uint32_t rows,
                             enum fv_type type)
 {
     return fv_emit_value(&c->b, FV_VALUE_ROWS, rows, 3 * p->width, type);
 }
 
-/* Cuts the builder's frame into patches; `over`: patches that overlap and reach beyond the picture.
- */
+/* Divides the builder's frame into patches. With `over`, patches overlap and extend beyond the
+ * picture. */
 static void patches(fv_builder *b, bool over)
 {
     const uint32_t side = over ? PATCH + 3 : PATCH;
@@ -91,7 +91,7 @@ static void pixels(fv_cases *c)
         }
         patches(b, i % 4 == 1);
     }
-    /* Floats, and zeros around them. */
+    /* A frame of floats, surrounded by zeros. */
     b->frame_flags = 0;
     b->frame = fv_emit_value(b, FV_VALUE_ROWS, b->options->height, 3 * b->options->width, FV_F32);
     patches(b, false);
@@ -134,7 +134,7 @@ static void rows(fv_builder *b)
     fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
 }
 
-/* RMS norms of a whole row, and of heads whose results are gated. */
+/* Emits RMS norms of whole rows, and of heads whose results are gated. */
 static void rms_norms(fv_builder *b)
 {
     enum { HEADS = 3 };
@@ -158,7 +158,7 @@ static void rms_norms(fv_builder *b)
     }
 }
 
-/* Group norms of groups of several channels, of one channel, and of all channels. */
+/* Emits group norms with groups of several channels, of one channel, and of all channels. */
 static void group_norms(fv_builder *b)
 {
     static const uint32_t groups[] = {8, WIDTH, 1}, acts[] = {FV_EPI_RELU, FV_EPI_SILU, 0};
@@ -305,7 +305,7 @@ static void convolutions(fv_builder *b)
     }
 }
 
-/* Convolutions that multiply int8, and the steps that quantise their pixels. */
+/* Emits convolutions that multiply int8, and the steps that quantise their pixels. */
 static void int8_convolutions(fv_builder *b)
 {
     b->options->compute = FOVEA_COMPUTE_INT8;
@@ -315,8 +315,8 @@ static void int8_convolutions(fv_builder *b)
     b->options->multiplies_int8 = false;
 }
 
-/* Products and convolutions whose weights are stored as int8; activations and biases are as with
- * other weights. */
+/* Emits products and convolutions whose weights are stored as int8; activations and biases are as
+ * with other weights. */
 static void stored_int8(fv_builder *b)
 {
     b->options->weight_type = FV_F32;
@@ -437,7 +437,7 @@ static void rotations(fv_builder *b)
 
 /* ---- attention ---- */
 
-/* Queries, keys and values of `count` tokens: views of one value, as a model has them. */
+/* Returns queries, keys and values of `count` tokens: views of one value, as in a model. */
 static fv_attention attention(fv_builder *b, uint32_t mech, uint32_t heads, uint32_t d,
                               uint32_t count, fv_view *q)
 {
@@ -478,7 +478,7 @@ static void softmax(fv_builder *b)
     attend(b, &a, q);
 }
 
-/* Softmax in windows of side x side tokens, with relative positions and without. */
+/* Emits softmax in windows of side x side tokens, with and without relative positions. */
 static void square_windows(fv_builder *b, uint32_t windows, uint32_t side)
 {
     const uint32_t window = side * side, count = windows * window;
@@ -494,8 +494,8 @@ static void square_windows(fv_builder *b, uint32_t windows, uint32_t side)
                    fv_emit_rows(b, count, a.heads * a.dv));
 }
 
-/* Softmax with relative positions, over all tokens and in windows; whole_attention() uses these
- * cases too, where only the larger ones multiply int8. */
+/* Emits softmax with relative positions, over all tokens and in windows. whole_attention() uses
+ * these cases too, where only the larger ones multiply int8. */
 static void relative(fv_builder *b)
 {
     fv_view q;
@@ -510,7 +510,7 @@ static void relative(fv_builder *b)
     square_windows(b, 2, 12);
 }
 
-/* Attention of seven queries, from which masks hide some of the last keys. */
+/* Emits attention of seven queries, from which masks hide some of the last keys. */
 static void masked(fv_builder *b)
 {
     enum { COUNT = 7, PATCHES = 71 };
@@ -533,7 +533,7 @@ static void foveated(fv_builder *b)
     }
 }
 
-/* Softmax attention that multiplies int8; on the CPU also foveated attention. */
+/* Emits softmax attention that multiplies int8 and, on the CPU, foveated attention. */
 static void whole_attention(fv_builder *b, const fv_limits *limits)
 {
     const bool narrow_only = b->options->narrow_only;
@@ -550,7 +550,7 @@ static void whole_attention(fv_builder *b, const fv_limits *limits)
     b->options->narrow_only = narrow_only;
 }
 
-/* Linear attention of every mechanism: plain, and with RoPE and gates where supported. */
+/* Emits linear attention of every mechanism: plain, and with RoPE and gates where supported. */
 static void linear(fv_builder *b)
 {
     for (uint32_t mech = FV_MECH_ANY + 1; mech < FV_MECH_COUNT; mech++) {
@@ -566,7 +566,8 @@ static void linear(fv_builder *b)
         a.gate_q = fv_emit_rows(b, TOKENS, a.heads);
         a.gate_k = fv_emit_rows(b, TOKENS, a.heads);
         attend(b, &a, q);
-        if (b->options->row_type == FV_F16) /* it changes how rows are read, not what is computed */
+        if (b->options->row_type == FV_F16) /* changes how rows are read, but not what is
+                                               computed */
             continue;
         a = attention(b, mech, 2, 18, 37, &q);
         attend(b, &a, q);
@@ -653,8 +654,8 @@ static void scans(fv_builder *b)
     }
 }
 
-/* Attention with a cache that has some tokens already, and is a few tokens too small for the new
- * ones. */
+/* Emits attention with a cache that already contains some tokens, and is a few tokens too small for
+ * the new ones. */
 static void cached(fv_builder *b, uint32_t rows, uint32_t kv_heads, uint32_t window)
 {
     const uint32_t heads = 4, d = 32, dv = 24;
@@ -701,7 +702,7 @@ static void short_convolutions(fv_builder *b)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all cases ---- */
 
 static void set_groups(fv_builder *b)
 {
@@ -780,7 +781,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     return FOVEA_OK;
 }
 
-/* Products of rows that stay float32, because another step reads them as float32. */
+/* Emits products of rows that stay float32, because another step reads them as float32. */
 static void products_of_floats(fv_builder *b)
 {
     const uint32_t first = b->graph->steps;
@@ -793,8 +794,8 @@ static void products_of_floats(fv_builder *b)
     }
 }
 
-/* Cases in which a CPU stores or multiplies bfloat16, and int8 attention, whose rows are stored as
- * bfloat16. */
+/* Emits cases in which a CPU stores or multiplies bfloat16, and int8 attention, whose rows are
+ * stored as bfloat16. */
 static void narrow(fv_builder *b, const fv_limits *limits)
 {
     b->options->narrow_only = true;

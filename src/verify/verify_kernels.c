@@ -1,4 +1,4 @@
-/* verify_kernels.c: runs every kernel of a device on the cases that it fits. */
+/* verify_kernels.c: runs every kernel of a device on the cases that it supports. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "trial/trial.h"
 #include "verify/verify_cases.h"
 
-enum { CHUNK = 40 }; /* rows of a call, when a step is streamed */
+enum { CHUNK = 40 }; /* rows of a call when a step is streamed */
 
 /* Results of one kernel so far. */
 typedef struct result {
@@ -28,8 +28,8 @@ typedef struct verification {
     const fv_cases *cases[2]; /* with float32 rows, and with 16-bit rows; see fv_cases_open */
 } verification;
 
-/* The knobs of trial number `index`: first the defaults, then every other value of one knob with
- * the defaults of the others. False: there is no trial of that number. */
+/* Sets the knobs of trial number `index`: first the defaults, then every other value of one knob
+ * with the defaults of the others. Returns false if there is no trial of that number. */
 static bool next_knobs(fv_knobs *out, const fv_kernel *k, uint32_t index)
 {
     *out = fv_kernel_defaults(k);
@@ -76,7 +76,7 @@ static fovea_status try_kernel(result *r, fv_trial *trial, const fv_step *s, con
     return FOVEA_OK;
 }
 
-/* Whether any requested kernel fits the step. */
+/* Returns whether any requested kernel supports the step. */
 static bool wanted(const verification *v, const fv_step *s)
 {
     for (int i = 0; i < v->count; i++)
@@ -96,7 +96,7 @@ static fovea_status try_step(verification *v, const fv_graph *g, const fv_step *
         fv_knobs knobs;
         if (!r->asked || !fv_kernel_fits(r->kernel, &s->prob, v->features))
             continue;
-        const bool first = r->check.cases == 0; /* the kernel's first case */
+        const bool first = r->check.cases == 0; /* this is the kernel's first case */
         for (uint32_t k = 0; status == FOVEA_OK && next_knobs(&knobs, r->kernel, k); k++)
             if (k == 0 || first)
                 status = try_kernel(r, trial, s, &knobs);
@@ -105,7 +105,7 @@ static fovea_status try_step(verification *v, const fv_graph *g, const fv_step *
     return status;
 }
 
-/* Runs all cases of an op, each as a whole and streamed in chunks. */
+/* Runs all cases of an op, each with all rows at once and streamed in chunks. */
 static fovea_status try_op(verification *v, enum fv_op op)
 {
     for (int types = 0; types < 2; types++)
@@ -121,7 +121,8 @@ static fovea_status try_op(verification *v, enum fv_op op)
     return FOVEA_OK;
 }
 
-/* Reports the results of an op's kernels to the caller; false: the caller ends the verification. */
+/* Reports the results of an op's kernels to the caller. Returns false if the caller ends the
+ * verification. */
 static bool report_op(verification *v, enum fv_op op, fovea_kernel_check_fn *fn, void *payload)
 {
     for (int i = 0; i < v->count; i++) {

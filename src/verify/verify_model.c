@@ -19,7 +19,7 @@
 /* A plan whose values can be read between steps. */
 typedef struct tour {
     fv_bench_rig rig;
-    void **mirror; /* host copies of the banks, where the host cannot read device memory */
+    void **mirror; /* host copies of the banks, if the host cannot read device memory */
 } tour;
 
 /* A step of a plan and its position. */
@@ -92,7 +92,7 @@ static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *d
     return bring_frame(t, frame);
 }
 
-/* The next step after `s`, or the first; false past the last. */
+/* Advances to the step after `s`, or to the first. Returns false past the last. */
 static bool next_stop(const fovea_plan *p, stop *s)
 {
     uint32_t i = s->step ? (uint32_t)(s->step - p->graph.step) + 1 : 0;
@@ -128,7 +128,7 @@ static fovea_status refresh(const tour *t, const fv_mem *m, const void **out)
     return p->device->backend->read(p->device->device, m, t->mirror[i], p->chosen.bank[i].size);
 }
 
-/* The current value of an operand. */
+/* Reads the current value of an operand. */
 static fovea_status read_operand(const tour *t, const stop *s, uint32_t o, fv_given *out)
 {
     const fovea_plan *p = t->rig.plan;
@@ -145,8 +145,8 @@ static fovea_status read_operand(const tour *t, const stop *s, uint32_t o, fv_gi
     return FOVEA_OK;
 }
 
-/* A weight as plain rows: of a packed weight, the checkpoint's values rounded to `type`. *owned is
- * to be freed. */
+/* Gets a weight as unpacked rows; for a packed weight, these are the checkpoint's values rounded to
+ * `type`. *owned must be freed. */
 static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, enum fv_type type,
                                    void **owned, fv_given *out)
 {
@@ -169,7 +169,7 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, enu
 
 /* ---- one step ---- */
 
-/* Reads the step's operands before it runs; `owned` is to be freed. */
+/* Reads the step's operands before it runs; `owned` must be freed. */
 static fovea_status read_inputs(const tour *t, const stop *s, enum fv_type weight,
                                 void *owned[FV_OPERANDS], fv_given in[FV_OPERANDS])
 {
@@ -182,7 +182,7 @@ static fovea_status read_inputs(const tour *t, const stop *s, enum fv_type weigh
     return FOVEA_OK;
 }
 
-/* Whether a step multiplies bfloat16 or int8. */
+/* Returns whether a step multiplies bfloat16 or int8. */
 static bool rounds(const fv_problem *p)
 {
     const char *products = fv_problem_products(p);
@@ -225,7 +225,7 @@ static fovea_status define(const tour *t, const stop *s, standards *out, fovea_s
     return status;
 }
 
-/* Runs the step once; if the device has a copy of the outputs for each frame in flight, once for
+/* Runs the step once or, if the device has a copy of the outputs for each frame in flight, once for
  * each copy. */
 static fovea_status run_step(tour *t, const stop *s)
 {
@@ -262,8 +262,8 @@ static double value(const fv_given *g, uint64_t i)
                             : (double)fv_value_get(g->data, g->type, i);
 }
 
-/* Factors of the columns that the step writes, if its plan has equalised their channels: the
- * float32 plan does not. NULL: the columns are not scaled. */
+/* Returns the scales of the columns that the step writes, if its plan has equalised their channels,
+ * which the float32 plan does not. Returns NULL if the columns are not scaled. */
 static const float *scales_of(const tour *t, const stop *s)
 {
     const fovea_plan *p = t->rig.plan;
@@ -298,9 +298,9 @@ static void compare(const tour *t, const stop *s, const fv_given *a, const stop 
     check->cosine = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
 }
 
-/* Whether the step's output can be compared with the float32 plan's, channel by channel. It cannot
- * if it is partial sums, which are split differently, or if its channels are scaled by factors that
- * are not known for each column. */
+/* Returns whether the step's output can be compared with the float32 plan's, channel by channel. It
+ * cannot if it consists of partial sums, which are split differently, or if its channels are scaled
+ * by factors that are not known for each column. */
 static bool compares(const tour *t, const stop *s)
 {
     const fv_equal_value *all = t->rig.plan->equal;
@@ -308,7 +308,8 @@ static bool compares(const tour *t, const stop *s)
     return !reduces(s) && (!all || !all[out].divided || all[out].factor);
 }
 
-/* Number of rows of the step's output value: of a reduction, its partial states. */
+/* Returns the number of rows of the step's output value; for a reduction, that of its partial
+ * states. */
 static uint32_t groups(const tour *t, const stop *s)
 {
     return t->rig.plan->graph.value[s->step->use[s->step->out].view.id].rows;
@@ -325,8 +326,8 @@ static fovea_status judge(const standards *d, const fv_given *out, uint32_t grou
     return FOVEA_OK;
 }
 
-/* Runs and checks step `s`. `r` is the same step of `twin`, the float32 plan on the CPU; NULL: that
- * plan has no such step. */
+/* Runs and checks step `s`. `r` is the same step of `twin`, the float32 plan on the CPU, or NULL if
+ * that plan has no such step. */
 static fovea_status check_step(tour *t, const stop *s, tour *twin, const stop *r,
                                fovea_step_check *check, fv_verdict *verdict)
 {
@@ -378,8 +379,8 @@ static fovea_status walk(tour *t, tour *twin, fovea_step_check_fn *fn, void *pay
     return FOVEA_OK;
 }
 
-/* Opens the CPU for the comparison; if the device to verify is a CPU itself, only with portable
- * kernels. */
+/* Opens the CPU for the comparison, with portable kernels only if the device to verify is a CPU
+ * itself. */
 static fovea_status open_reference(fovea_device **out, const fovea_device *device)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
