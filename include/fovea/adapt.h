@@ -95,10 +95,10 @@ typedef enum fovea_task {
     FOVEA_TASK_SEGMENTATION, /* logits of every patch, interpolated bilinearly to the size of the
                                 mask (align_corners=False), against the class of each of its pixels
                               */
-    FOVEA_TASK_DEPTH, /* depth of every place of the head's grid, interpolated likewise, against a
-                         map of true depths: with d = log(depth / true depth)
-                             L = mean d^2 - (mean d)^2 / 2
-                         over pixels of known true depth (Eigen et al., 2014) */
+    FOVEA_TASK_DEPTH, /* depth at every position of the head's grid, interpolated bilinearly to
+                         the size of the map of true depths; with d = log(depth / true depth),
+                         the loss is L = mean d^2 - (mean d)^2 / 2 over pixels of known true
+                         depth (Eigen et al., 2014) */
 } fovea_task;
 
 /* The head that FOVEA_STAGE_TASK adds to a model without a head for the task:
@@ -144,8 +144,9 @@ typedef struct fovea_trainer_options { /* More than 25 fields: options, each wit
     fovea_stage stage;
     struct {
         fovea_pixel_format format; /* FOVEA_FORMAT_RGB8, _BGR8, _GRAY8 or _PLANES_F32 */
-        uint32_t width, height; /* of every picture; pixels at the right and bottom that do not fill
-                                   a patch are ignored. Positions are interpolated as in a plan */
+        uint32_t width, height;    /* size of every picture; pixels at the right and bottom that do
+                                      not fill a patch are ignored. Positions are interpolated as in
+                                      a plan */
     } frame;
     const char *attention; /* attention of the student, as in fovea_plan_options, where blocks
                               may differ; NULL: the model's own or, if that is softmax and the
@@ -237,7 +238,8 @@ FOVEA_TRAIN_API void fovea_trainer_free(fovea_trainer *trainer);
 
 typedef struct fovea_trainer_info { /* More than 25 fields: a report, which grows at its end */
     size_t struct_size;
-    uint32_t grid_width, grid_height, tokens;  /* of one picture */
+    uint32_t grid_width, grid_height, tokens;  /* size of the grid, and number of tokens, of one
+                                                  picture */
     uint32_t mask_width, mask_height, classes; /* FOVEA_STAGE_TASK, else 0 */
     uint32_t layers;           /* number of blocks with their own loss in a report, or 0 */
     uint32_t tensors, trained; /* number of tensors of the model, and number of trained tensors */

@@ -74,7 +74,7 @@
  *     fovea_trace_event, fovea_model_file, fovea_mask, fovea_detection, fovea_keypoint, fovea_box,
  *     fovea_external_image_plane, fovea_linear_attention_params, fovea_accuracy.
  *   - Zero in an option means the default, unless the option says otherwise.
- *   - The comment on a function says what a string that it returns belongs to. Static strings are
+ *   - The comment on a function states the owner of a string that it returns. Static strings are
  *     always valid. */
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H

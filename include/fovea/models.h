@@ -35,8 +35,8 @@ typedef struct fovea_linear_attention_params {
     float pola_alpha;  /* "pola_alpha", from 0.01 to 16: alpha of pola (4) */
     float q_scale;     /* "q_scale", from 0.001 to 1000: multiplies queries before the feature
                           map (1) */
-    uint32_t heads;    /* "linear_heads", a divisor of the width: heads of linear attentions (those
-                          of softmax attention) */
+    uint32_t heads;    /* "linear_heads", a divisor of the width: heads of linear attentions
+                          (number of heads of softmax attention) */
 } fovea_linear_attention_params;
 
 typedef struct fovea_model_options {
@@ -183,8 +183,8 @@ typedef enum fovea_filter {
     FOVEA_FILTER_HAMMING,
 } fovea_filter;
 
-/* The arithmetic of a resize. The resulting bytes are identical to those of the library that it is
- * named after. */
+/* The arithmetic of a resize. The resulting bytes are identical to those of the library in the
+ * name. */
 typedef enum fovea_resample {
     FOVEA_RESAMPLE_TORCHVISION, /* 8-bit pixels, as torchvision resizes uint8 tensors on x86-64
                                    with AVX2: the default of transformers 5. For BOX and HAMMING,

@@ -16,7 +16,7 @@ typedef enum fovea_pixel_format {
     FOVEA_FORMAT_RGB8,       /* bytes R, G, B */
     FOVEA_FORMAT_BGR8,       /* bytes B, G, R */
     FOVEA_FORMAT_GRAY8,      /* bytes, from 0 (black) to 255 (white); fovea_layout_convert
-                                converts luma in limited range to it */
+                                converts luma in limited range to this format */
     FOVEA_FORMAT_PLANES_F32, /* float32 planes R, G, B, packed and one after the other, already
                                 normalised; they are never resized */
     FOVEA_FORMAT_NV12, /* a plane of bytes Y, and a plane with bytes U, V for every 2 x 2 pixels */
@@ -184,7 +184,7 @@ typedef struct fovea_plan_info { /* More than 25 fields: a report, which grows a
     uint32_t tokens;                  /* prefix tokens + patches of that grid */
     uint32_t sweeps, steps, dispatches;
     uint32_t threads;
-    /* Peak bytes by kind. All except weights belong to the plan alone. */
+    /* Peak bytes by kind. All except weights belong only to the plan. */
     uint64_t weights;      /* shared by the plans of a model */
     uint64_t residual;     /* tensors that are alive across sweeps: the residual stream, K and V
                               of softmax */
@@ -240,7 +240,7 @@ typedef struct fovea_step_info {
      * if keys are not counted), and n = heads * value_dim output columns. Other operations: m rows
      * of n channels, k = 0. */
     uint32_t m, n, k;
-    uint32_t heads, head_dim, value_dim; /* of attention, else 0 */
+    uint32_t heads, head_dim, value_dim; /* heads and head sizes of attention, else 0 */
     double flops;                        /* FLOPs of all frames; a multiply-add counts as two */
     double bytes;   /* bytes that all frames read and write, a lower bound: every operand once */
     double seconds; /* duration of all frames, estimated by the cost model */

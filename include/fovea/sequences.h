@@ -40,8 +40,8 @@ typedef struct fovea_sequence_options {
 } fovea_sequence_options;
 #define FOVEA_SEQUENCE_OPTIONS_INIT FOVEA_INIT(fovea_sequence_options, )
 
-/* Creates a sequence that has seen no tokens. Nothing is allocated afterwards. `options` may be
- * NULL. Returns EINVAL if the model reads pictures, or ENOTSUP or ENOMEM. Thread-safe. */
+/* Creates a sequence without tokens. Nothing is allocated afterwards. `options` may be NULL.
+ * Returns EINVAL if the model reads pictures, or ENOTSUP or ENOMEM. Thread-safe. */
 FOVEA_API fovea_status fovea_sequence_create(fovea_sequence **out, const fovea_model *model,
                                              fovea_device *device,
                                              const fovea_sequence_options *options);
@@ -57,7 +57,8 @@ typedef struct fovea_sequence_info {
     uint64_t weights;     /* bytes, shared by the sequences of a model */
     uint64_t states;      /* bytes of the state, cache included */
     uint64_t activations; /* bytes of both plans in addition to weights and states */
-    double flops;         /* FLOPs of one token that is fed alone; a multiply-add counts as two */
+    double flops;         /* FLOPs of one token that is fed by a call of its own; a multiply-add
+                             counts as two */
 } fovea_sequence_info;
 #define FOVEA_SEQUENCE_INFO_INIT FOVEA_INIT(fovea_sequence_info, )
 

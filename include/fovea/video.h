@@ -114,15 +114,14 @@ typedef struct fovea_colours {
 #define FOVEA_COLOURS_INIT FOVEA_INIT(fovea_colours, )
 
 /* Chooses the matrix and the range of a source. The program (for Y4M and raw video), the GStreamer
- * element and the ROS 2 node all follow this rule. Tags have priority. Properties without a tag
- * become
+ * element and the ROS 2 node all follow this rule. Tags have priority. Properties without a tag get
+ * these values:
  *
  *   coefficients   601      for a JPEG of any height; 8-bit video in full range counts as a JPEG,
  *                           unless its chroma is at the left
  *                  601      for a camera
- *                  601      for 8-bit video with U and V for every pixel, made of R, G, B by ffmpeg
- *                  709      for other video of 720 lines and more
- *                  601      for other video of fewer lines
+ *                  601      for 8-bit video with U and V for every pixel, which ffmpeg makes from
+ * R, G, B 709      for other video of 720 lines and more 601      for other video of fewer lines
  *   range          full     for a JPEG, and for luma only
  *                  limited  otherwise
  *

@@ -41,7 +41,7 @@ fovea_status fv_mem_array(void *out, uint64_t count, uint64_t size, enum fv_mem_
 fovea_status fv_mem_grow(void *array, uint64_t used, uint32_t *have, uint32_t capacity,
                          uint64_t size, enum fv_mem_tag tag, const char *what);
 fovea_status fv_mem_text(char **out, const char *text, enum fv_mem_tag tag);
-void fv_mem_free(void *p); /* NULL is fine */
+void fv_mem_free(void *p); /* NULL is allowed */
 
 uint64_t fv_mem_tagged(enum fv_mem_tag tag); /* bytes held now */
 

@@ -68,8 +68,8 @@ fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const 
 /* Sorts the tensors by name. Returns FOVEA_EFORMAT if two have the same name. */
 fovea_status fv_source_index(fv_source *s);
 
-/* Adds such a float32 tensor to an indexed checkpoint; it replaces a tensor of the same name. The
- * other tensors keep their marks. */
+/* Adds a float32 tensor of random values to an indexed checkpoint; it replaces a tensor of the same
+ * name. The other tensors keep their marks. */
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
                            float mean, float spread, uint64_t seed);
 

@@ -12,10 +12,10 @@
 #include "base/status.h"
 
 /* Removes wrappers from a name. A module around another one ("_orig_mod" of torch.compile, "module"
- * of DistributedDataParallel, those of FSDP and of checkpointed activations) adds a component to
- * the names of all tensors inside it. Sets *out to the name without these components, except those
- * at its beginning, which wrap the whole model; the caller frees it with fv_mem_free. Sets *out to
- * NULL if the name has no component to remove. */
+ * of DistributedDataParallel, the wrappers of FSDP and of checkpointed activations) adds a
+ * component to the names of all tensors inside it. Sets *out to the name without these components,
+ * except those at its beginning, which wrap the whole model; the caller frees it with fv_mem_free.
+ * Sets *out to NULL if the name has no component to remove. */
 fovea_status fv_wrappers_strip(char **out, const char *name);
 
 /* Where a program saves the weights of a model. If it saves them more than once, those with the

@@ -9,7 +9,7 @@
 /* Memory that contains one or more planes. */
 typedef struct fv_external_memory {
     void *memory; /* memory and fd: the caller's identification of the memory, */
-    int fd;       /* of which one is used */
+    int fd;       /* only one of the two is used */
     uint64_t size;
     fv_os_dmabuf shared; /* FOVEA_EXTERNAL_DMABUF: fd and size of the library's duplicate */
     const char *host;    /* address in the host; NULL: the host cannot read the memory */

@@ -1,4 +1,4 @@
-/* attention.h: the names that users give attentions, and what they mean. */
+/* attention.h: parses the names that users give attentions. */
 #ifndef FOVEA_SRC_ATTENTION_H
 #define FOVEA_SRC_ATTENTION_H
 

@@ -10,9 +10,9 @@
 
 struct fv_builder;
 
-/* What an emitter must do in addition for training. */
+/* Additional work of an emitter for training. */
 typedef struct fv_training {
-    /* Called after the attention of a block. `normed` is what the attention read, `out` its
+    /* Called after the attention of a block. `normed` is the attention's input, and `out` is its
      * projected result before layer scale and residual. NULL: not called. */
     void (*attended)(void *ctx, struct fv_builder *b, uint32_t block, fv_view normed, fv_view out);
     void *ctx;

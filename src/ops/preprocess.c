@@ -6,7 +6,7 @@
 
 /* Maximum side of a picture in pixels, before and after its resize. */
 #define SIDE_MAX (1u << 20)
-#define VALUE_MOST 1e6      /* preprocessor files have the same limit */
+#define VALUE_MOST 1e6      /* maximum of statistics; preprocessor files have the same limit */
 #define TILED_SIDE_MAX 4096 /* maximum side of Idefics3's first resize */
 
 /* ---- sizes ---- */

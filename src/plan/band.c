@@ -1,4 +1,4 @@
-/* band.c: which steps make a banded sweep, and what each of them computes for a band.
+/* band.c: decides which steps make a banded sweep, and which rows each step computes for a band.
  *
  *     lines of the last grid          what a 3 x 3 convolution before it  what upsampling by two
  *                                     has to give                         before that has to give
@@ -12,8 +12,7 @@
  * whatever the bands are, so the result does not depend on the bands.
  *
  * A value that leaves the sweep, or comes from outside and is changed, must be written by each band
- * in rows of its own; else the steps do not make a banded sweep.
- */
+ * in rows of its own; else the steps do not make a banded sweep. */
 #include "plan/band.h"
 
 #include <string.h>
@@ -342,8 +341,7 @@ static uint32_t best_end(const fv_cut *c, uint32_t first, uint32_t threads, uint
 {
     enum {
         WORKERS = 2
-    }; /* number of workers that is assumed when memory is compared: that of a
-          small board */
+    }; /* number of workers of a small board, which is assumed when memory is compared */
     uint32_t best = first;
     uint64_t whole = 0; /* maximum bytes at any step, without bands */
     *least = UINT64_MAX;

@@ -11,7 +11,7 @@
 
 /* How a step of a stepwise sweep is split over the workers. */
 typedef struct fv_step_tiles {
-    uint32_t rows, cols; /* of a tile */
+    uint32_t rows, cols; /* size of a tile */
     uint32_t all_cols;   /* columns of the step, in units of its op: columns, heads, or 1 */
 } fv_step_tiles;
 

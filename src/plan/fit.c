@@ -223,7 +223,7 @@ static fovea_status fit_bands(const fovea_plan *p, fv_plan_request *r)
     return FOVEA_OK;
 }
 
-/* Finds the best candidate: the one that wisdom and the cost rules ask for if it fits, or else the
+/* Finds the best candidate: the one that wisdom and the cost rules choose if it fits, or else the
  * one with the largest chunk that fits. */
 static fovea_status find_best(fv_plan_candidate *best, const fovea_plan *p,
                               const fv_plan_request *asked)

@@ -1,4 +1,4 @@
-/* frame_plan.c: a plan of a whole model for frames of one size and format. */
+/* frame_plan.c: makes a plan of a whole model for frames of one size and format. */
 #include <string.h>
 
 #include "base/abi.h"

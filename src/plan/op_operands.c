@@ -1,5 +1,5 @@
-/* op_operands.c: operands of a plan of one operation: rows converted to the type that the op reads,
- * and the caller's values as weights. */
+/* op_operands.c: makes the operands of a plan of one operation: rows converted to the type that the
+ * op reads, and the caller's values as weights. */
 #include <stdio.h>
 #include <string.h>
 

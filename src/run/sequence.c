@@ -13,7 +13,7 @@
 
 #define ROWS 256
 #define CONTEXT 2048
-#define MAX_INPUTS 2               /* in addition to ids or rows */
+#define MAX_INPUTS 2               /* maximum number of inputs in addition to ids or rows */
 #define EXACT_POSITIONS (1u << 24) /* as floats, positions are exact up to this number */
 
 /* The inputs of a plan in addition to ids or rows: s->position or &s->last. */

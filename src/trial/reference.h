@@ -33,8 +33,8 @@ typedef struct fv_reference fv_reference;
  * NULL if there is no such kernel. */
 const fv_kernel *fv_reference_kernel(const fv_problem *p);
 
-/* Returns the columns of an output row; for a reduction, those of the state into which its partial
- * states are merged. */
+/* Returns the columns of an output row or, for a reduction, the columns of the state into which its
+ * partial states are merged. */
 uint32_t fv_reference_columns(const fv_problem *p);
 
 /* Computes the reference of a step with these arguments, which reads the operands `given` (weights

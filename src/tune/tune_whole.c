@@ -12,7 +12,7 @@
 
 typedef struct pair {
     fv_tuner *t;
-    fv_bench_rig rig[2]; /* of the estimate's plan and of the tuned plan */
+    fv_bench_rig rig[2]; /* the rigs of the estimate's plan and of the tuned plan */
 } pair;
 
 static fovea_status run_plan(void *ctx, uint32_t who, double *seconds)

@@ -308,8 +308,8 @@ static bool compares(const tour *t, const stop *s)
     return !reduces(s) && (!all || !all[out].divided || all[out].factor);
 }
 
-/* Returns the number of rows of the step's output value; for a reduction, that of its partial
- * states. */
+/* Returns the number of rows of the step's output value or, for a reduction, of its partial states.
+ */
 static uint32_t groups(const tour *t, const stop *s)
 {
     return t->rig.plan->graph.value[s->step->use[s->step->out].view.id].rows;

@@ -17,7 +17,7 @@ typedef struct fv_equal_source {
         FV_EQUAL_MAKER,  /* a product: its weight's rows from `row` on produce the channels */
         FV_EQUAL_READER, /* a product: its weight's columns read the channels */
     } role;
-    uint32_t row, gates;  /* of a MAKER; gates: 1 + the first row of SwiGLU's gates, or 0 if
+    uint32_t row, gates;  /* for a MAKER; gates: 1 + the first row of SwiGLU's gates, or 0 if
                              there are no gates */
     fv_weight w, b;       /* b is absent for READER, and may be absent for others */
     fv_weight scale;      /* MAKER: scales that multiply its output, or absent */

@@ -104,8 +104,8 @@ void fv_wisdom_device_key(char out[FV_WISDOM_DEVICE], const char *backend,
 bool fv_wisdom_same_family(const char *a, const char *b);
 
 /* Makes the key of a problem. Numbers of tokens are rounded to powers of the square root of 2, then
- * moved by `away` such powers. Numbers that the planner chooses, such as that of reduction groups,
- * are left out. */
+ * moved by `away` such powers. Numbers that the planner chooses, such as the number of reduction
+ * groups, are left out. */
 void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int away);
 
 /* ---- wisdom_choice.c: choices as text ---- */

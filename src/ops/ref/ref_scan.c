@@ -58,8 +58,8 @@ static size_t width_of(const fv_problem *p)
     return (size_t)fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D];
 }
 
-/* Returns the FLOPs of a chunkwise scan with chunks of 64 tokens and full score matrices, half of
- * which are wasted, or those of updating and reading the state for a recurrent scan. */
+/* Returns the FLOPs of a scan. A chunkwise scan has chunks of 64 tokens and full score matrices,
+ * half of which are wasted. A recurrent scan updates and reads the state. */
 static double flops(const fv_problem *p)
 {
     const double w = (double)width_of(p), dv = p->dim[FV_ATTN_DV], rows = p->dim[FV_DIM_ROWS];
