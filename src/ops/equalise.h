@@ -22,9 +22,10 @@
 /* Scales are from 2^-LARGEST to 2^LARGEST, so that the products with them are far from overflow. */
 #define FV_EQUALISE_LARGEST 40
 /* A channel gets a scale only if one of its operands is at least 2^LEAST times as large as the
- * median, and s is at least as large, too. Smaller differences are removed by the rotation, and
- * weights only bound how large a channel may be. A channel that is large in neither operand does no
- * harm. Scales of 2 did not bring int8 products of a trained ViT any nearer to float32. */
+ * median, and s is at least 2^LEAST or at most 2^-LEAST. Smaller differences are removed by the
+ * rotation, and weights only bound how large a channel may be. A channel that is large in neither
+ * operand does no harm. Scales of 2 did not bring int8 products of a trained ViT any nearer to
+ * float32. */
 #define FV_EQUALISE_LEAST 2
 
 /* Computes the exponent of s for each of n channels. `size` and `columns` hold the squares of the

@@ -81,7 +81,7 @@ uint32_t fv_window_taps(const fv_filter *f, uint32_t in, uint32_t out)
     return (uint32_t)ceil(f->support * scale) * 2 + 1;
 }
 
-/* Computes weights like Pillow, and like PyTorch for bytes. */
+/* Computes weights as Pillow does, and as PyTorch does for bytes. */
 uint32_t fv_window(double *weight, uint32_t *start, const fv_filter *f, uint32_t in, uint32_t out,
                    uint32_t o)
 {

@@ -33,7 +33,8 @@ typedef struct fv_channel_group {
         uint32_t step[FV_GROUP_MOST];
         uint32_t row[FV_GROUP_MOST]; /* maker: the first row of its weight that produces these
                                         channels */
-    } norm, maker, shift, reader;    /* ops: norm; GEMM; DWCONV with a bias; GEMM */
+    } norm, maker, shift, reader;    /* ops of these steps: a norm; a GEMM; a DWCONV with a bias;
+                                        a GEMM */
 } fv_channel_group;
 
 /* Finds the group of the input channels of the product with step number `reader`. Returns false if

@@ -219,7 +219,7 @@ static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedul
     return w->count > 1 && w->chunks >= 2 && share >= enough;
 }
 
-/* Returns the rows of a chunk of the sweep unless wisdom or the caller has chosen them. */
+/* Returns the number of rows of a chunk of the sweep, unless wisdom or the caller has chosen it. */
 static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const fv_plan_request *r,
                             uint32_t usual)
 {

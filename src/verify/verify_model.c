@@ -262,8 +262,8 @@ static double value(const fv_given *g, uint64_t i)
                             : (double)fv_value_get(g->data, g->type, i);
 }
 
-/* Returns the scales of the columns that the step writes, if its plan has equalised their channels,
- * which the float32 plan does not. Returns NULL if the columns are not scaled. */
+/* Returns the scales of the columns that the step writes if its plan has equalised their channels;
+ * the float32 plan does not equalise them. Returns NULL if the columns are not scaled. */
 static const float *scales_of(const tour *t, const stop *s)
 {
     const fovea_plan *p = t->rig.plan;

@@ -177,7 +177,7 @@ fovea_status fv_wisdom_put(fv_wisdom *w, const fv_fact *fact)
     pthread_mutex_lock(&w->lock);
     const fv_fact *old = find(w, fact);
     if (old && old->rigor == f.rigor && old->date >= f.date)
-        f.date = old->date + 1; /* so that the new fact also replaces the old one in a file */
+        f.date = old->date + 1; /* makes the new fact also replace the old one in a file */
     const fovea_status status = insert_fact(w, &f);
     pthread_mutex_unlock(&w->lock);
     return status;
