@@ -1,5 +1,6 @@
 /* fovea.hpp: fovea.h for C++17, header-only. Objects of the library are classes that free
- * themselves, and that can be moved but not copied. Structs, names and rules are those of fovea.h.
+ * themselves, and that can be moved but not copied. They use the structs, names and rules of
+ * fovea.h.
  *
  * A failure throws fovea::error:
  *
@@ -14,7 +15,7 @@
  *     while (next(camera))
  *         plan.run({{camera.rgb}}, {features});
  *
- * In a program without exceptions (-fno-exceptions, -fno-rtti), objects are made by functions that
+ * In a program without exceptions (-fno-exceptions, -fno-rtti), functions that create objects
  * return a fovea::result, and functions whose names begin with try_ return a status:
  *
  *     auto device = fovea::device::open("cpu");
@@ -23,8 +24,7 @@
  *         return fail(fovea_error());
  *     auto plan = fovea::plan::create(*model, *device, options);
  *     ...
- *         if (fovea_status status = plan->try_run({{camera.rgb}}, {features}))
- */
+ *         if (fovea_status status = plan->try_run({{camera.rgb}}, {features})) */
 #ifndef FOVEA_FOVEA_HPP
 #define FOVEA_FOVEA_HPP
 
@@ -51,7 +51,7 @@ namespace fovea
 {
 
 #if defined(__cpp_exceptions)
-/* what() is fovea_error(). */
+/* An exception whose what() is fovea_error(). */
 class error : public std::runtime_error
 {
   public:
@@ -75,11 +75,12 @@ inline void check(fovea_status status)
 #endif
 
 #if defined(__cpp_lib_memory_resource)
-/* Lets the library allocate its memory from `resource`, by fovea_allocator_set, whose rules hold
- * here: the resource is used by any thread (as synchronized_pool_resource allows, and
- * unsynchronized_pool_resource does not), it must live until all of its memory has been freed, and
- * no other call may run. nullptr: the allocator of the C library. If the resource throws, or
- * without exceptions returns nullptr, the call that needed the memory fails with FOVEA_ENOMEM. */
+/* Lets the library allocate its memory from `resource`, by fovea_allocator_set, whose rules apply
+ * here. Any thread may use the resource, as synchronized_pool_resource allows, and
+ * unsynchronized_pool_resource does not. The resource must live until all of its memory has been
+ * freed, and no other call may run. nullptr means the allocator of the C library. If the resource
+ * throws or, without exceptions, returns nullptr, the call that needed the memory fails with
+ * FOVEA_ENOMEM. */
 inline fovea_status try_set_memory_resource(std::pmr::memory_resource *resource) noexcept
 {
     if (!resource)
@@ -110,7 +111,7 @@ inline void set_memory_resource(std::pmr::memory_resource *resource)
 #endif
 #endif
 
-/* A T, or the status that says why there is none; fovea_error() has the message. */
+/* A T, or the status that says why there is no T; fovea_error() then has the message. */
 template <typename T> class [[nodiscard]] result
 {
   public:
@@ -122,7 +123,7 @@ template <typename T> class [[nodiscard]] result
     {
         return status_;
     }
-    /* Only if the result is true. */
+    /* Call this only if the result is true. */
     T &operator*() noexcept
     {
         return value_;
@@ -153,8 +154,8 @@ template <typename T> class [[nodiscard]] result
     fovea_status status_;
 };
 
-/* Owns an object of the library, and converts to the pointer that functions of fovea.h take. After
- * a move that pointer is NULL: the object may be assigned to or destroyed, and nothing else. */
+/* Owns an object of the library, and converts to the pointer that the functions of fovea.h accept.
+ * After a move, the pointer is NULL, and the object may only be assigned to or destroyed. */
 template <typename T, void (*Free)(T *)> class handle
 {
   public:
@@ -240,23 +241,26 @@ class model : public handle<fovea_model, fovea_model_free>
         fovea_model_describe(*this, &out);
         return out;
     }
-    /* How its image processor preprocesses a picture, for plans, to be changed if need be. */
+    /* Returns how the model's image processor preprocesses a picture, for plans. The caller may
+     * change the result. */
     fovea_preprocess preprocess() const
     {
         fovea_preprocess out = FOVEA_PREPROCESS_INIT;
         fovea_model_preprocess(*this, &out);
         return out;
     }
-    /* The same with a result of width x height pixels, as fovea_preprocess_resize changes it. */
+    /* Returns the preprocessing for a result of width x height pixels, changed by
+     * fovea_preprocess_resize. */
     fovea_status try_preprocess(fovea_preprocess &out, std::uint32_t width,
                                 std::uint32_t height) const noexcept
     {
         out = preprocess();
         return fovea_preprocess_resize(&out, width, height);
     }
-    /* What the model sees of a picture: R, G, B bytes in packed rows, before they are normalised.
-     * The picture has such bytes, too, and `plan` describes a plan with the model's own
-     * preprocessing for pictures of that size. `out` becomes plan.width x plan.height pixels. */
+    /* Computes the pixels that the model reads of a picture: R, G, B bytes in packed rows, before
+     * they are normalised. The picture has such bytes, too, and `plan` describes a plan with the
+     * model's own preprocessing for pictures of that size. `out` is resized to plan.width x
+     * plan.height pixels. */
     fovea_status try_preprocess(std::vector<std::uint8_t> &out, const std::uint8_t *rgb,
                                 std::uint32_t width, std::uint32_t height,
                                 const fovea_plan_info &plan) const
@@ -281,8 +285,9 @@ class model : public handle<fovea_model, fovea_model_free>
         return out;
     }
 #endif
-    /* Finds the precision that FOVEA_COMPUTE_AUTO uses for this model: the fastest one with which
-     * the outputs for these frames have a cosine of at least `bound` with those of float32. */
+    /* Finds the precision that FOVEA_COMPUTE_AUTO uses for this model: the fastest precision for
+     * which the outputs for these frames have a cosine of at least `bound` with the float32
+     * outputs. */
     fovea_status try_tune_accuracy(fovea_accuracy_report &out, device &device,
                                    const fovea_plan_options &plan,
                                    const std::vector<fovea_frame> &frames, double bound,
@@ -301,7 +306,7 @@ class model : public handle<fovea_model, fovea_model_free>
         return out;
     }
 #endif
-    /* Names of the outputs, the main one first; they belong to the model. */
+    /* Returns the names of the outputs, which belong to the model. The main output is first. */
     std::vector<const char *> outputs() const
     {
         std::vector<const char *> names;
@@ -348,7 +353,7 @@ class external_image : public handle<fovea_external_image, fovea_external_image_
 };
 
 /* Converts frames of one size from a layout that plans do not read to a format that they do, and
- * owns the buffer for that. */
+ * owns the buffer for the conversion. */
 class converter
 {
   public:
@@ -368,7 +373,7 @@ class converter
         buffer_.resize(info.buffer_size);
         return FOVEA_OK;
     }
-    /* The format of converted frames, and the planes of this layout. */
+    /* Returns the format of converted frames, and the planes of this layout. */
     const fovea_layout_info &info() const noexcept
     {
         return info_;
@@ -400,7 +405,7 @@ class converter
     std::vector<std::uint8_t> buffer_;
 };
 
-/* A model planned for frames of one size. */
+/* A plan of a model for frames of one size. */
 class plan : public handle<fovea_plan, fovea_plan_free>
 {
   public:
@@ -440,28 +445,29 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     {
         return fovea_plan_attention(*this, index, &out);
     }
-    /* Where the channels of patch (x, y) begin in the buffer of output `index`. */
+    /* Returns the index of the first channel of patch (x, y) in the buffer of output `index`. */
     std::size_t offset(std::size_t index, std::uint32_t x, std::uint32_t y) const
     {
         const fovea_output_info info = output(index);
         const std::size_t row = info.prefix + std::size_t{y} * info.grid_width + x;
         return row * info.columns;
     }
-    /* A buffer for output `index`: rows * columns floats. */
+    /* Returns a buffer for output `index`: rows * columns floats. */
     std::vector<float> buffer(std::size_t index) const
     {
         const fovea_output_info info = output(index);
         return std::vector<float>(std::size_t{info.rows} * info.columns);
     }
     using buffers = std::initializer_list<std::reference_wrapper<std::vector<float>>>;
-    /* One buffer for each of the plan's outputs, in their order; at most 64. */
+    /* Returns one buffer for each of the plan's outputs, in their order; at most 64. */
     fovea_status try_run(const fovea_frame &frame, buffers outputs) noexcept
     {
         const given outs(outputs);
         return fovea_run(*this, &frame, outs.out, outs.count);
     }
-    /* Runs several frames, with a plan that has frame.count: the outputs of the first frame, then
-     * of the second, and so on. EINVAL: another number of outputs than these frames have. */
+    /* Runs several frames with a plan that has frame.count. `outputs` has the outputs of the first
+     * frame, then those of the second, and so on. Fails with EINVAL if the number of outputs is not
+     * that of these frames. */
     fovea_status try_run(const std::vector<fovea_frame> &frames,
                          const std::vector<fovea_output> &outputs) noexcept
     {
@@ -497,7 +503,7 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         check(try_run(image, outputs, acquire));
     }
 #endif
-    /* Submit a frame, or an external image, which is in flight until try_wait is FOVEA_OK for the
+    /* Submit a frame, or an external image. It is in flight until try_wait returns FOVEA_OK for the
      * ticket. */
     fovea_status try_submit(fovea_ticket &ticket, const fovea_frame &frame,
                             buffers outputs) noexcept
@@ -515,13 +521,14 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     {
         return fovea_wait(*this, ticket, timeout);
     }
-    /* The boxes in the outputs of a frame that was run, best first: at most boxes.size(), and
-     * `boxes` is resized to how many there are. */
+    /* Finds the boxes in the outputs of a frame that was run, in descending order of scores, at
+     * most boxes.size(). `boxes` is resized to the number of boxes. */
     fovea_status try_detections(buffers outputs, std::vector<fovea_detection> &boxes) noexcept
     {
         return records(fovea_detections, outputs, boxes);
     }
-    /* Masks likewise; `map` has an element for every pixel of the frame, or is empty. */
+    /* Finds masks in the same way; `map` has an element for every pixel of the frame, or is empty.
+     */
     fovea_status try_masks(buffers outputs, const fovea_mask_options &options,
                            std::vector<fovea_mask> &masks, std::vector<std::uint16_t> &map) noexcept
     {
@@ -532,12 +539,12 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         };
         return records(get, outputs, masks);
     }
-    /* Key points likewise; `points` has an element for each of them. */
+    /* Finds key points in the same way; `points` has an element for each key point. */
     fovea_status try_keypoints(buffers outputs, std::vector<fovea_keypoint> &points) noexcept
     {
         return records(fovea_keypoints, outputs, points);
     }
-    /* Key points of the person in a box, in a frame that fovea_box_crop has cut out. */
+    /* Finds the key points of the person in a box, in a frame that fovea_box_crop has cut out. */
     fovea_status try_keypoints(buffers outputs, const fovea_box &box,
                                std::vector<fovea_keypoint> &points) noexcept
     {
@@ -547,7 +554,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         };
         return records(get, outputs, points);
     }
-    /* Maps of an extent; `depth` and `classes` have an element for each of its pixels. */
+    /* Compute maps of an extent; `depth` and `classes` have an element for each pixel of the
+     * extent. */
     fovea_status try_depth_map(buffers outputs, fovea_extent extent,
                                std::vector<float> &depth) noexcept
     {
@@ -570,7 +578,7 @@ class plan : public handle<fovea_plan, fovea_plan_free>
 
   private:
     static constexpr std::size_t MAX_OUTPUTS = 64;
-    /* The outputs as the C functions take them. */
+    /* The outputs in the type that the C functions accept. */
     struct given {
         fovea_output out[MAX_OUTPUTS];
         std::size_t count = 0;
@@ -581,8 +589,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
                     out[count++] = {one.data(), one.size() * sizeof(float)};
         }
     };
-    /* Records of outputs, at most out.size(); `out` is resized to how many there are. Calls
-     * get(plan, outputs, their number, records, capacity, &found). */
+    /* Makes records of outputs, at most out.size(), and resizes `out` to the number of records.
+     * Calls get(plan, outputs, number of outputs, records, capacity, &found). */
     template <typename Get, typename Record>
     fovea_status records(Get get, buffers outputs, std::vector<Record> &out) noexcept
     {
@@ -599,8 +607,8 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     }
 };
 
-/* fovea_mailbox for pointers to Frames that stay the caller's: `options.drop` gives back those that
- * nobody takes. */
+/* fovea_mailbox for pointers to Frames that stay the caller's. `options.drop` returns frames that
+ * are not taken. */
 template <typename Frame> class borrowing_mailbox : public handle<fovea_mailbox, fovea_mailbox_free>
 {
   public:
@@ -624,7 +632,7 @@ template <typename Frame> class borrowing_mailbox : public handle<fovea_mailbox,
     {
         fovea_mailbox_end(*this);
     }
-    /* `frame` is null when no more frames will come. */
+    /* `frame` is null when no more frames will be put. */
     fovea_status try_take(Frame *&frame, double timeout = -1) noexcept
     {
         void *taken = nullptr;
@@ -652,7 +660,7 @@ template <typename Frame> class borrowing_mailbox : public handle<fovea_mailbox,
 
 namespace detail
 {
-/* The frames in a mailbox: one is being put, one waits, one is being taken. */
+/* The frames in a mailbox: one that is being put, one that waits, and one that is being taken. */
 template <typename Frame> struct mailbox_frames {
     struct slot {
         std::optional<Frame> frame;
@@ -685,7 +693,7 @@ template <typename Frame> struct mailbox_frames {
     {
         fovea_mailbox_free(box);
     }
-    /* For the thread that puts, which is the only one to make a slot used. */
+    /* Called only by the thread that puts frames, which is the only one that makes a slot used. */
     slot &unused() noexcept
     {
         slot *one = slots;
@@ -697,10 +705,10 @@ template <typename Frame> struct mailbox_frames {
 };
 } // namespace detail
 
-/* fovea_mailbox that owns its Frames: they are copied or moved in by the thread that puts, and
- * moved out by the thread that takes. A frame that nobody takes is destroyed at once. Putting and
- * taking take no lock, and allocate only what copying and moving a Frame do; that moving does not
- * throw is required. */
+/* fovea_mailbox that owns its Frames. The thread that puts frames copies or moves them in, and the
+ * thread that takes frames moves them out. A frame that is not taken is destroyed at once. Putting
+ * and taking use no lock, and allocate only memory that copying and moving a Frame need. Moving a
+ * Frame must not throw. */
 template <typename Frame>
 class mailbox : handle<detail::mailbox_frames<Frame>, detail::mailbox_frames<Frame>::destroy>
 {
@@ -720,7 +728,7 @@ class mailbox : handle<detail::mailbox_frames<Frame>, detail::mailbox_frames<Fra
     {
         return inside()->box;
     }
-    /* `frame` is moved from, unless this fails. */
+    /* Moves from `frame`, unless this fails. */
     fovea_status try_put(Frame &&frame, double deadline = 0) noexcept
     {
         typename frames::slot &slot = inside()->unused();
@@ -740,7 +748,7 @@ class mailbox : handle<detail::mailbox_frames<Frame>, detail::mailbox_frames<Fra
     {
         fovea_mailbox_end(*this);
     }
-    /* `frame` is empty when no more frames will come, and after a failure. */
+    /* `frame` is empty when no more frames will be put, and after a failure. */
     fovea_status try_take(std::optional<Frame> &frame, double timeout = -1) noexcept
     {
         void *taken = nullptr;
@@ -771,7 +779,7 @@ class mailbox : handle<detail::mailbox_frames<Frame>, detail::mailbox_frames<Fra
     {
         check(try_put(std::move(frame), deadline));
     }
-    /* Empty when no more frames will come. */
+    /* Returns an empty value when no more frames will be put. */
     std::optional<Frame> take(double timeout = -1)
     {
         std::optional<Frame> frame;
@@ -889,7 +897,7 @@ class state : public handle<fovea_state, fovea_state_free>
     }
 };
 
-/* A language model, which is fed with ids, or a token mixer, which is fed with rows. */
+/* A language model, which reads ids, or a token mixer, which reads rows. */
 class sequence : public handle<fovea_sequence, fovea_sequence_free>
 {
   public:
