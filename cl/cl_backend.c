@@ -84,7 +84,8 @@ static fovea_status take_context(fv_device *d, cl_context context)
         found++;
     if (found == size / sizeof *devices)
         return fv_fail(FOVEA_EINVAL,
-                       "the context that was given is not of device cl:%d; make it for that one",
+                       "the caller's context does not contain device cl:%d; create the context for "
+                       "that device",
                        d->index);
     FV_CL_TRY("the caller's context", clRetainContext, (context));
     d->context = context;
@@ -149,8 +150,7 @@ static fovea_status open_device(fv_device **out, const char *which,
     const fv_cl_place *places;
     const int index = fv_gpu_find(which, fv_cl_devices(&places), name_of);
     if (index < 0)
-        return fv_fail(FOVEA_ENODEV, "device 'cl:%s': there is none of that name (%s)", which,
-                       fv_cl_status());
+        return fv_fail(FOVEA_ENODEV, "device 'cl:%s' does not exist (%s)", which, fv_cl_status());
     fv_device *d;
     FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->index = index;
@@ -219,8 +219,8 @@ static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem 
     FV_TRY(fv_cl_ready(d));
     if (size > d->limits.largest)
         return fv_fail(FOVEA_ENOMEM,
-                       "%s: %.1f MiB in one buffer, the device takes %.1f; use a smaller picture "
-                       "or a memory limit",
+                       "%s needs %.1f MiB in one buffer, but the device's buffers hold at most "
+                       "%.1f MiB; use a smaller picture or a memory limit",
                        what, (double)size / (1 << 20), (double)d->limits.largest / (1 << 20));
     FV_TRY(fv_cl_buffer_make(&buffer, d, fv_cl_flags(d), size, NULL, what));
     *out = (fv_mem){.size = size, .handle = (uintptr_t)buffer};

@@ -81,7 +81,10 @@ static fovea_status failed(int code, const fv_launch *l)
 {
     if (code > -70)
         return fv_cl_fail(code, "CLBlast", l->kernel->name);
-    return fv_fail(FOVEA_EDEVICE, "%s: CLBlast failed with code %d", l->kernel->name, code);
+    return fv_fail(FOVEA_EDEVICE,
+                   "%s: CLBlast failed with code %d; run without CLBlast, or close the device and "
+                   "open it again",
+                   l->kernel->name, code);
 }
 
 /* ---- one product ---- */
@@ -121,7 +124,8 @@ static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
     if (code != SUCCESS)
         return failed(code, l);
     if (bytes > own * sizeof(float))
-        return fv_fail(FOVEA_ENOTSUP, "%s: CLBlast needs %zu bytes of its own, %zu were planned",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: CLBlast needs %zu bytes of temporary memory, but %zu were planned",
                        l->kernel->name, bytes, own * sizeof(float));
     code = clblast.multiply(ROW_MAJOR, PLAIN, TRANSPOSED, 1, 1, 1, 1, weight, 0, 1, weight, 0, 1, 0,
                             scratch, last, 1, &queue, (cl_event *)c->event, scratch);

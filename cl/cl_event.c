@@ -59,7 +59,8 @@ fovea_status fv_cl_finish_event(fv_device *d, cl_event e, uint64_t bytes)
         status = FOVEA_ETIMEOUT;
     if (status == FOVEA_ETIMEOUT) {
         d->lost = d->hung = true;
-        return fv_fail(FOVEA_EDEVICE, "a transfer is not done after %.0f s: %s", bound, lost_text);
+        return fv_fail(FOVEA_EDEVICE, "a transfer did not finish within %.0f s: %s", bound,
+                       lost_text);
     }
     fv_cl.clReleaseEvent(e);
     return status;

@@ -80,7 +80,7 @@ void fv_cl_fences_open(fv_cl_fences **out, const fv_device *d)
         *out = f;
         return;
     }
-    fv_log("cl: frames have no sync_file, %s: %s", extension, fovea_error());
+    fv_log("cl: frames have no sync_file: %s: %s", extension, fovea_error());
     fv_cl_fences_close(f, d);
 }
 
@@ -107,11 +107,10 @@ fovea_status fv_cl_fences_export(fv_cl_fences *f, fv_device *d, cl_event after, 
 {
     int file = -1;
     if (!f || !f->semaphore)
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "the driver has no %s; wait for the event of fovea_plan_release_event, or with "
-            "fovea_wait",
-            extension);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "the driver has no %s; wait with fovea_wait, or for the event of "
+                       "fovea_plan_release_event",
+                       extension);
     const char *call = "clEnqueueSignalSemaphoresKHR";
     cl_int error = f->signal(f->queue, 1, &f->semaphore, NULL, 1, &after, NULL);
     if (error == CL_SUCCESS) {

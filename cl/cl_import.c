@@ -205,7 +205,8 @@ static fovea_status import_memory(cl_import *m, fv_device *d, const fv_import_re
             return FOVEA_OK;
     }
     if (why.length)
-        return fv_fail(FOVEA_ENOTSUP, "the driver imports no such memory (%s)", why.text);
+        return fv_fail(FOVEA_ENOTSUP, "the driver cannot import this kind of memory (%s)",
+                       why.text);
     if (lacks.length)
         return fv_fail(FOVEA_ENOTSUP, "the driver has none of the extensions %s", lacks.text);
     return fv_fail(
@@ -220,8 +221,9 @@ static fovea_status check_size(cl_mem buffer, const char *what, const fv_import_
     FV_CL_TRY("the external image's buffer", clGetMemObjectInfo,
               (buffer, CL_MEM_SIZE, sizeof size, &size, NULL));
     if (size < r->size)
-        return fv_fail(FOVEA_EINVAL, "%s of %zu bytes, the picture needs %llu of it", what, size,
-                       (unsigned long long)r->size);
+        return fv_fail(FOVEA_EINVAL,
+                       "%s has %zu bytes, but the picture needs %llu; pass a larger one", what,
+                       size, (unsigned long long)r->size);
     return FOVEA_OK;
 }
 
@@ -233,9 +235,8 @@ static fovea_status take_buffer(cl_import *m, fv_device *d, const fv_import_requ
     FV_CL_TRY("the external image's buffer", clGetMemObjectInfo,
               (buffer, CL_MEM_CONTEXT, sizeof context, &context, NULL));
     if (context != d->context)
-        return fv_fail(FOVEA_EINVAL,
-                       "the external image's cl_mem is of another context; open the device "
-                       "with it: fovea_device_options.context");
+        return fv_fail(FOVEA_EINVAL, "the external image's cl_mem belongs to another context; open "
+                                     "the device with that context: fovea_device_options.context");
     FV_TRY(check_size(buffer, "a cl_mem", r));
     FV_CL_TRY("the external image's buffer", clRetainMemObject, (buffer));
     *m = (cl_import){.base = {.method = callers_own}, .buffer = buffer};

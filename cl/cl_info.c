@@ -94,7 +94,7 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
     /* Mesa's drivers support float16, but announce it only if RUSTICL_FEATURES asks for it. */
     const bool mesa = strcmp(platform, "rusticl") == 0, hidden = !half && !l->cpu && mesa;
     snprintf(local, sizeof local, "%llu bytes of local memory", (unsigned long long)l->local);
-    snprintf(group, sizeof group, "work-groups of %u at most", l->group);
+    snprintf(group, sizeof group, "work-groups of at most %u", l->group);
     const struct {
         bool there;
         const char *text;

@@ -64,7 +64,8 @@ static void add_missing(missing *m, cl_platform_id platform)
     if (fv_cl.clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) !=
         CL_SUCCESS)
         snprintf(name, sizeof name, "a platform");
-    const char *hint = strcmp(name, "rusticl") == 0 ? " (RUSTICL_ENABLE names its drivers)" : "";
+    const char *hint =
+        strcmp(name, "rusticl") == 0 ? " (enable its drivers with RUSTICL_ENABLE)" : "";
     const int n = snprintf(m->names + m->length, sizeof m->names - m->length, "%s%s%s",
                            m->length ? ", " : "", name, hint);
     if (n > 0 && (size_t)n < sizeof m->names - m->length)
@@ -99,17 +100,17 @@ static void explain(const char *library, cl_uint platforms, const missing *m)
     char access_text[128] = "";
     if (node)
         snprintf(access_text, sizeof access_text,
-                 "; %s is closed to this user: add it to the group that owns the file", node);
+                 "; this user may not open %s: add the user to the file's group", node);
     if (count)
         snprintf(status_text, sizeof status_text, "cl: %s, %d device%s%s%s", library, count,
-                 count == 1 ? "" : "s", m->length ? "; none of " : "", m->names);
+                 count == 1 ? "" : "s", m->length ? "; no device of " : "", m->names);
     else if (platforms)
-        snprintf(status_text, sizeof status_text, "cl: %s has drivers without a device: %s%s",
+        snprintf(status_text, sizeof status_text, "cl: the drivers of %s have no device: %s%s",
                  library, m->names, access_text);
     else
         snprintf(status_text, sizeof status_text,
-                 "cl: %s knows no driver; install one with its .icd file in /etc/OpenCL/vendors "
-                 "(pocl-opencl-icd for the CPU, mesa-opencl-icd, the board's own)%s",
+                 "cl: %s finds no driver; install one with its .icd file in /etc/OpenCL/vendors "
+                 "(pocl-opencl-icd for the CPU, mesa-opencl-icd, or the board's)%s",
                  library, access_text);
 }
 
@@ -137,7 +138,8 @@ static void find_library(void)
     const char *chosen = getenv("FOVEA_OPENCL");
     if (chosen && *chosen) {
         snprintf(status_text, sizeof status_text,
-                 "cl: FOVEA_OPENCL names %.200s, which cannot be opened: correct or unset it",
+                 "cl: the library %.200s, given by FOVEA_OPENCL, cannot be opened; correct or "
+                 "unset the variable",
                  chosen);
         try_library(chosen);
         return;

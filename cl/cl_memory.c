@@ -68,13 +68,14 @@ fovea_status fv_cl_image_make(cl_mem *out, const fv_device *d, cl_mem buffer, ui
     cl_int error;
     if (bytes / FV_CL_TEXEL > d->limits.texels)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: an image of %llu texels, the device's have %llu at most; a buffer does",
+                       "%s: the image would have %llu texels, but the device allows at most %llu; "
+                       "falling back to a buffer",
                        what, (unsigned long long)(bytes / FV_CL_TEXEL),
                        (unsigned long long)d->limits.texels);
     const cl_mem image =
         fv_cl.clCreateImage(d->context, CL_MEM_READ_ONLY, &format, &shape, NULL, &error);
     if (error != CL_SUCCESS)
-        return fv_fail(FOVEA_ENOTSUP, "%s: clCreateImage: %s (%d); a buffer does", what,
+        return fv_fail(FOVEA_ENOTSUP, "%s: clCreateImage: %s (%d); falling back to a buffer", what,
                        fv_cl_error_name(error), (int)error);
     *out = image;
     return FOVEA_OK;

@@ -409,7 +409,7 @@ void fv_cl_probe(fv_device *d)
     if (!does(d, LONG_LOOP, standard, long_loop_right, "ends long loops early"))
         d->limits.ends_long_loops = true;
     does(d, UNALIGNED, standard, unaligned_right,
-         "reads unaligned vectors wrong: run fovea verify");
+         "reads unaligned vectors incorrectly: run fovea verify");
     probe_subgroups(d);
     probe_image(d);
     if (!d->limits.cpu && d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT))

@@ -53,8 +53,9 @@ static fovea_status build_failed(const fv_device *d, cl_program program, cl_int 
     if (fv_cl_is_memory(error, "clBuildProgram"))
         return fv_cl_fail(error, "clBuildProgram", name);
     char *log = build_log(d, program);
-    fv_fail(FOVEA_EDEVICE, "clBuildProgram %s.cl: %s (%d); another driver may do: %.300s", name,
-            fv_cl_error_name(error), (int)error, log ? log : "it left no log");
+    fv_fail(FOVEA_EDEVICE,
+            "clBuildProgram %s.cl: %s (%d); another driver may work. Its log: %.300s", name,
+            fv_cl_error_name(error), (int)error, log ? log : "the compiler left no log");
     fv_mem_free(log);
     return FOVEA_EDEVICE;
 }

@@ -239,8 +239,8 @@ static fovea_status make_buffer(struct cl_queue *q, fv_gpu_external *e, const fv
     cl_mem buffer;
     if (size > d->limits.largest)
         return fv_fail(FOVEA_ENOMEM,
-                       "%s of %.1f MiB; the device's buffers have %.1f at most: use a smaller "
-                       "picture",
+                       "%s needs %.1f MiB, but the device's buffers hold at most %.1f MiB; use a "
+                       "smaller picture",
                        what, (double)size / (1 << 20), (double)d->limits.largest / (1 << 20));
     FV_TRY(fv_cl_buffer_make(&buffer, d, fv_cl_flags(d), size, NULL, what));
     e->buffer = (uintptr_t)buffer;
@@ -496,7 +496,7 @@ static fovea_status record_dispatch(struct cl_queue *q, const fv_gpu_step *s,
 {
     fv_device *d = q->base.device;
     if (s->code->before)
-        return fv_fail(FOVEA_ENOTSUP, "kernel %s: another library's commands are not recorded",
+        return fv_fail(FOVEA_ENOTSUP, "kernel %s: commands of another library cannot be recorded",
                        s->base.l.kernel->name);
     const fv_gpu_rates rates = d->dispatch > 0 ? fv_cl_measure(d) : (fv_gpu_rates){.tried = false};
     return fv_cl_record_dispatch(q->recording, d, q->plain, now->passes + 1,
@@ -555,7 +555,7 @@ static fovea_status enqueue_sweeps(struct cl_queue *q, const fv_sweep *s, uint32
         FV_TRY(fv_cl_replay(r, q->base.device, q->plain, &q->replayed));
         if (q->replayed == r->dispatches)
             return FOVEA_OK;
-        fv_log("cl: the calls of a frame are made one by one: %s", fovea_error());
+        fv_log("cl: the commands of a frame are enqueued one by one: %s", fovea_error());
         r->key = 0;
     }
     return fv_gpu_enqueue(&q->base, s, count);
@@ -666,7 +666,7 @@ fovea_status fv_cl_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, fv
         base->frame[f].most = most;
         if (record_frame(q, s, count) == FOVEA_OK)
             continue;
-        fv_log("cl: the calls of a frame are made one by one: %s", fovea_error());
+        fv_log("cl: the commands of a frame are enqueued one by one: %s", fovea_error());
         fv_cl_recording_free(&q->frame[f].recorded, base->device);
     }
     return FOVEA_OK;
@@ -692,7 +692,7 @@ fovea_status fv_cl_queue_trace(fv_queue *base, fv_trace *t)
     FV_TRY(fv_cl_trace_open(&q->trace, NULL));
     const fovea_status status = set_timed(q, t || q->wanted);
     if (t && (q->clockless || status != FOVEA_OK))
-        return fv_fail(FOVEA_ENOTSUP, "this device's driver reports no times of what it runs");
+        return fv_fail(FOVEA_ENOTSUP, "the device's driver reports no execution times");
     return fv_cl_trace_open(&q->trace, t);
 }
 
@@ -702,7 +702,7 @@ fovea_status fv_cl_queue_timed(fv_queue *base, bool wanted)
     FV_TRY(fv_cl_ready(base->device));
     q->wanted = wanted;
     if (set_timed(q, wanted || q->trace.to) != FOVEA_OK)
-        fv_log("frames are timed by the host: %s", fovea_error());
+        fv_log("frames are timed by the host's clock: %s", fovea_error());
     return FOVEA_OK;
 }
 

@@ -93,7 +93,7 @@ static fovea_status open_device(fv_device **out, const char *which,
 {
     const int index = fv_gpu_find(which, fv_cuda_devices(), fv_cuda_device_name);
     if (index < 0)
-        return fv_fail(FOVEA_ENODEV, "device 'cuda:%s': there is none of that name (%s)", which,
+        return fv_fail(FOVEA_ENODEV, "device 'cuda:%s' does not exist (%s)", which,
                        fv_cuda_status());
     fv_device *d;
     FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));

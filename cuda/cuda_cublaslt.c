@@ -32,8 +32,10 @@ struct product {
 static fovea_status failed(cublasStatus_t error, const char *call, const char *what)
 {
     if (error == CUBLAS_STATUS_ALLOC_FAILED)
-        return fv_fail(FOVEA_ENOMEM, "%s %s: out of memory", call, what);
-    return fv_fail(FOVEA_EDEVICE, "%s %s: cuBLASLt error %d", call, what, error);
+        return fv_fail(FOVEA_ENOMEM,
+                       "%s %s: out of memory; use a smaller picture or a memory limit", call, what);
+    return fv_fail(FOVEA_EDEVICE, "%s %s: cuBLASLt error %d; close the device and open it again",
+                   call, what, error);
 }
 #define TRY(what, call, arguments)                                                                 \
     do {                                                                                           \
@@ -144,7 +146,8 @@ static fovea_status choose_algorithm(struct product *p, const fv_launch *l,
     TRY(l->kernel->name, cublasLtMatmulAlgoGetHeuristic,
         (p->handle, p->desc, p->weight, p->rows, p->sums, p->sums, preference, 1, &result, &count));
     if (count < 1 || result.state != CUBLAS_STATUS_SUCCESS)
-        return fv_fail(FOVEA_ENOTSUP, "%s: cuBLASLt has no algorithm for it", l->kernel->name);
+        return fv_fail(FOVEA_ENOTSUP, "%s: cuBLASLt has no algorithm for this product",
+                       l->kernel->name);
     p->algo = result.algo;
     return FOVEA_OK;
 }

@@ -4,8 +4,8 @@
 
 static const char lost_text[] = "the device was lost; close it and open it again";
 /* The context is shared by the whole process, and exists as long as anyone uses it. */
-static const char broken_text[] = "the device was lost; close all that uses it in this process and "
-                                  "open it again, or restart the process";
+static const char broken_text[] = "the device was lost; close everything that uses it in this "
+                                  "process and open it again, or restart the process";
 
 fovea_status fv_cuda_ready(const fv_device *d)
 {
@@ -96,7 +96,7 @@ static fovea_status await_bounded(fv_device *d, CUevent e, double bound)
     if (status != FOVEA_ETIMEOUT)
         return status;
     d->lost = d->hung = true;
-    return fv_fail(FOVEA_EDEVICE, "a transfer is not done after %.0f s: %s", bound, lost_text);
+    return fv_fail(FOVEA_EDEVICE, "a transfer did not finish within %.0f s: %s", bound, lost_text);
 }
 
 fovea_status fv_cuda_finish(fv_device *d, CUstream stream, uint64_t bytes)

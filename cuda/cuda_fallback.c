@@ -262,8 +262,8 @@ fovea_status fv_cuda_ptx_text(char **out, const fv_cuda_ptx *e)
             adler32(*out) != e->sum) {
             fv_mem_free(*out);
             *out = NULL;
-            status = fv_fail(FOVEA_EFORMAT, "the library's PTX of %s is damaged; build it again",
-                             e->program);
+            status = fv_fail(FOVEA_EFORMAT,
+                             "the library's PTX of %s is damaged; rebuild the library", e->program);
         }
     }
     fv_mem_free(s.out);

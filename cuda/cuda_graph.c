@@ -86,7 +86,7 @@ bool fv_cuda_graph_change(const fv_cuda_graph *g, fv_cuda_reader *r)
         keep_arguments(r);
         return true;
     }
-    fv_log("cuda: frames of imported pictures are enqueued call by call: %s: "
+    fv_log("cuda: frames of imported pictures are enqueued command by command: %s: "
            "cuGraphExecKernelNodeSetParams: %s",
            b->step.base.l.kernel->name, fv_cuda_error_name(error));
     r->node = NULL;

@@ -58,17 +58,18 @@ static fovea_status take_device(cuda_import *m, const fv_device *d, const fv_imp
     size_t size = 0;
     if (fv_cuda.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at) !=
         CUDA_SUCCESS)
-        return fv_fail(FOVEA_EINVAL,
-                       "the external image's address is none that CUDA knows; give one of "
-                       "cudaMalloc, or import it as memory of the host's");
+        return fv_fail(FOVEA_EINVAL, "CUDA does not know the external image's address; pass memory "
+                                     "of cudaMalloc, or import the image as host memory");
     if (device != d->index)
-        return fv_fail(FOVEA_EINVAL,
-                       "the external image's memory is of device cuda:%d, the plan's is "
-                       "cuda:%d",
-                       device, d->index);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "the external image's memory belongs to device cuda:%d, but the plan runs on cuda:%d",
+            device, d->index);
     if (fv_cuda.cuMemGetAddressRange(&base, &size, at) == CUDA_SUCCESS &&
         base + size < at + r->size)
-        return fv_fail(FOVEA_EINVAL, "the picture needs %llu bytes of memory that ends after %llu",
+        return fv_fail(FOVEA_EINVAL,
+                       "the picture needs %llu bytes, but only %llu follow its address; pass a "
+                       "larger allocation",
                        (unsigned long long)r->size, (unsigned long long)(base + size - at));
     m->device = at;
     m->pinned = fv_cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) ==
@@ -101,7 +102,8 @@ static fovea_status check_frame(const CUeglFrame *f, const fv_import_request *r)
 {
     if (f->planeCount != r->planes || f->width < r->width || f->height < r->height)
         return fv_fail(FOVEA_EINVAL,
-                       "an EGL image of %u x %u pixels in %u planes, the picture has %u x %u in %u",
+                       "the EGL image has %u x %u pixels in %u planes, but the picture has %u x %u "
+                       "pixels in %u planes",
                        f->width, f->height, f->planeCount, r->width, r->height, r->planes);
     return FOVEA_OK;
 }
@@ -132,7 +134,7 @@ static fovea_status map_surface(cuda_import *m, fv_nvbuf_surface *surface,
     if (!nvbuf)
         return fv_fail(
             FOVEA_ENOTSUP,
-            "libnvbufsurface.so, which has EGL images of NvBufSurface, cannot be opened");
+            "libnvbufsurface.so, which makes EGL images of an NvBufSurface, cannot be opened");
     if (!surface->list->egl_image) {
         if (nvbuf->map_egl(surface, 0) != 0 || !surface->list->egl_image)
             return fv_fail(FOVEA_ENOTSUP, "NvBufSurfaceMapEglImage failed");
@@ -150,7 +152,8 @@ static fovea_status take_planes(cuda_import *m, const fv_nvbuf_surface *s,
 {
     const fv_nvbuf_params *p = s->list;
     if (p->planes.count > 3)
-        return fv_fail(FOVEA_EINVAL, "an NvBufSurface of %u planes", p->planes.count);
+        return fv_fail(FOVEA_EINVAL, "the NvBufSurface has %u planes; at most 3 are supported",
+                       p->planes.count);
     m->frame = (CUeglFrame){.width = p->width,
                             .height = p->height,
                             .pitch = p->planes.pitch[0],
@@ -167,12 +170,13 @@ static fovea_status take_surface(cuda_import *m, fv_nvbuf_surface *surface,
                                  const fv_import_request *r)
 {
     if (!surface->list || !surface->filled)
-        return fv_fail(FOVEA_EINVAL, "an NvBufSurface without a picture in it");
+        return fv_fail(FOVEA_EINVAL, "the NvBufSurface contains no picture");
     if (!surface->list->data)
         return map_surface(m, surface, r);
     if (surface->memory == FV_NVBUF_SYSTEM)
-        return fv_fail(FOVEA_ENOTSUP, "an NvBufSurface in memory of the host's; import its planes "
-                                      "as FOVEA_EXTERNAL_HOST");
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "the NvBufSurface is in host memory; import its planes as FOVEA_EXTERNAL_HOST");
     return take_planes(m, surface, r);
 }
 
@@ -214,7 +218,7 @@ static fovea_status take_nvbuf_fd(cuda_import *m, const fv_import_request *r)
     const fv_nvbuf_api *nvbuf = fv_cuda_nvbuf();
     void *surface = NULL;
     if (!nvbuf || !nvbuf->from_fd || nvbuf->from_fd(r->fd, &surface) != 0 || !surface)
-        return fv_fail(FOVEA_ENOTSUP, "no NvBufSurface");
+        return fv_fail(FOVEA_ENOTSUP, "it is not an NvBufSurface");
     return take_surface(m, surface, r);
 }
 
@@ -264,7 +268,8 @@ static fovea_status take(cuda_import *m, const fv_device *d, const fv_import_req
     case FOVEA_EXTERNAL_AHARDWAREBUFFER:
         break;
     }
-    return fv_fail(FOVEA_ENOTSUP, "CUDA cannot import memory of OpenCL or Android");
+    return fv_fail(FOVEA_ENOTSUP, "CUDA cannot import memory of OpenCL or Android; pass a dma-buf, "
+                                  "CUDA memory or host memory");
 }
 
 static void give_back(cuda_import *m)
@@ -289,13 +294,13 @@ static const char *reason_to_copy(const cuda_import *m)
     if (m->host || m->pinned)
         return "the device does not cache host memory";
     if (m->mapped && m->frame.frameType == 0)
-        return "its pixels lie in an array of the driver's";
+        return "its pixels are in an array that the driver owns";
     for (unsigned i = 0; !m->device && i < m->frame.planeCount; i++)
         all |= (CUdeviceptr)(uintptr_t)m->frame.frame.pPitch[i];
     if (all % sizeof(float) != 0) /* kernels read numbers at their alignment */
         return "its address is not a multiple of 4";
     return fv_cuda_has_graphs() && !fv_cuda_changes_graphs()
-               ? "this driver cannot change what was recorded"
+               ? "this driver cannot update recorded commands"
                : NULL;
 }
 

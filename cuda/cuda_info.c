@@ -84,7 +84,7 @@ void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
     fv_cuda_device_name(index, out->name, sizeof out->name);
     snprintf(out->features, sizeof out->features, "sm_%u%s%s", limits.arch,
              limits.arch >= 80   ? ", tensor cores"
-             : limits.arch >= 75 ? ", tensor cores of float16"
+             : limits.arch >= 75 ? ", float16 tensor cores"
                                  : "",
              d && d->features & FV_NEED_CUDA_BLASLT ? ", cuBLASLt" : "");
     /* The compiler's version is a part of the identity, because it affects the kernels as much as

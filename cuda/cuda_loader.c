@@ -15,9 +15,8 @@ static fv_cublaslt_api cublaslt;
 static bool have_nvrtc, have_cublaslt;
 static pthread_once_t once = PTHREAD_ONCE_INIT, once_cublaslt = PTHREAD_ONCE_INIT;
 static int count, version;
-static char status_text[512] =
-    "cuda: no driver of NVIDIA's (libcuda.so.1) on this machine; install the "
-    "one for its GPU, if it has one";
+static char status_text[512] = "cuda: this machine has no NVIDIA driver (libcuda.so.1); install "
+                               "the driver if it has an NVIDIA GPU";
 
 #define RESOLVE(api, name, symbol) *(void **)&api.name = dlsym(library, #symbol)
 
@@ -102,22 +101,22 @@ static const char *remedy(CUresult error)
     case CUDA_ERROR_DEINITIALIZED:
         return "the process is ending: close devices before that";
     case CUDA_ERROR_STUB_LIBRARY:
-        return "this is the stub that programs are linked with: take its folder out of "
+        return "libcuda.so is the stub for linking programs: remove its folder from "
                "LD_LIBRARY_PATH";
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
         return "another process uses the GPU exclusively: see nvidia-smi";
     case CUDA_ERROR_NO_DEVICE:
-        return "there is no GPU of NVIDIA's, or CUDA_VISIBLE_DEVICES hides it";
+        return "there is no NVIDIA GPU, or CUDA_VISIBLE_DEVICES hides it";
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-        return "install a newer driver, or the NVRTC of this driver's version";
+        return "install a newer driver, or the NVRTC with the driver's version";
     case CUDA_ERROR_SYSTEM_NOT_READY:
-        return "NVIDIA's services (fabric manager) have to run first";
+        return "start NVIDIA's services (fabric manager) first";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
         return "the driver was replaced while it was in use: restart the machine";
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-        return "remove the package cuda-compat: this GPU takes its own driver only";
+        return "remove the package cuda-compat: this GPU works only with its own driver";
     default:
         return NULL;
     }
@@ -128,7 +127,7 @@ fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what)
     const char *help = remedy(error);
     if (!help)
         help = fv_cuda_is_fatal(error)
-                   ? "close all that uses this GPU in this process, or restart the process"
+                   ? "close everything that uses this GPU in this process, or restart the process"
                    : "close the device and open it again";
     return fv_fail(error == CUDA_ERROR_OUT_OF_MEMORY ? FOVEA_ENOMEM : FOVEA_EDEVICE,
                    "%s%s%s: %s (%d); %s", call, what ? " " : "", what ? what : "",
@@ -152,18 +151,18 @@ static void explain(const char *library, const char *lacks, CUresult error)
     const char *node = fv_gpu_forbidden(nodes);
     if (lacks)
         snprintf(status_text, sizeof status_text,
-                 "cuda: %s lacks %s; a driver of CUDA 11 or later is needed", library, lacks);
+                 "cuda: %s lacks %s; a driver for CUDA 11 or later is needed", library, lacks);
     else if (count)
-        snprintf(status_text, sizeof status_text, "cuda: %s of CUDA %d.%d, %d device%s%s", library,
-                 version / 1000, version % 1000 / 10, count, count == 1 ? "" : "s",
-                 have_nvrtc ? "" : "; without NVRTC: the kernels of this build alone");
+        snprintf(status_text, sizeof status_text, "cuda: %s with CUDA %d.%d, %d device%s%s",
+                 library, version / 1000, version % 1000 / 10, count, count == 1 ? "" : "s",
+                 have_nvrtc ? "" : "; no NVRTC, so only kernels compiled into this build work");
     else if (node)
-        snprintf(status_text, sizeof status_text,
-                 "cuda: %s has no device; %s is closed to this user: add it to the group that owns "
-                 "the file",
-                 library, node);
+        snprintf(
+            status_text, sizeof status_text,
+            "cuda: %s has no device; this user may not open %s: add the user to the file's group",
+            library, node);
     else if (error == CUDA_SUCCESS)
-        snprintf(status_text, sizeof status_text, "cuda: %s has no device: it counts none",
+        snprintf(status_text, sizeof status_text, "cuda: %s has no device: it reports 0 devices",
                  library);
     else
         snprintf(status_text, sizeof status_text, "cuda: %s has no device: %s (%d); %s", library,
@@ -178,7 +177,8 @@ static void find_driver(void)
     if (!library) {
         if (environment("FOVEA_CUDA"))
             snprintf(status_text, sizeof status_text,
-                     "cuda: FOVEA_CUDA names %.200s, which cannot be opened: correct or unset it",
+                     "cuda: the library %.200s, given by FOVEA_CUDA, cannot be opened; correct or "
+                     "unset the variable",
                      name);
         return;
     }

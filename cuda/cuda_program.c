@@ -71,8 +71,8 @@ static fovea_status make_module(struct built *b, fv_device *d, const char *name)
     fv_gpu_one_line(log);
     if (error != CUDA_SUCCESS)
         return fv_fail(FOVEA_EDEVICE,
-                       "cuModuleLoadDataEx %s: %s (%d); a newer driver, or the NVRTC of this one's "
-                       "version, may do: %.300s",
+                       "cuModuleLoadDataEx %s: %s (%d); a newer driver, or the NVRTC with the "
+                       "driver's version, may work. The log: %.300s",
                        name, fv_cuda_error_name(error), error, log);
     b->module = module;
     return FOVEA_OK;
@@ -164,8 +164,9 @@ void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size)
 static fovea_status nvrtc_failed(nvrtcResult error, const char *call, const char *name)
 {
     if (error == NVRTC_ERROR_OUT_OF_MEMORY)
-        return fv_fail(FOVEA_ENOMEM, "%s %s: out of memory", call, name);
-    return fv_fail(FOVEA_EDEVICE, "%s %s: NVRTC error %d; another version of it may work", call,
+        return fv_fail(FOVEA_ENOMEM,
+                       "%s %s: out of memory; use a smaller picture or a memory limit", call, name);
+    return fv_fail(FOVEA_EDEVICE, "%s %s: NVRTC error %d; a newer or older NVRTC may work", call,
                    name, error);
 }
 
@@ -183,8 +184,7 @@ static fovea_status compile_failed(const fv_nvrtc_api *nvrtc, nvrtcProgram progr
         *log = 0;
     fv_gpu_one_line(log);
     fv_fail(FOVEA_EDEVICE,
-            "nvrtcCompileProgram %s: error %d; another version of NVRTC may work: "
-            "%.300s",
+            "nvrtcCompileProgram %s: error %d; a newer or older NVRTC may work. The log: %.300s",
             name, error, log);
     fv_mem_free(log);
     return FOVEA_EDEVICE;
@@ -284,8 +284,8 @@ static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
     if (e)
         return take_embedded(e, d, p, out);
     return fv_fail(FOVEA_ENOTSUP,
-                   "kernel %s is not among those of this build; install an NVRTC (libnvrtc.so.12) "
-                   "that knows sm_%u",
+                   "this build does not contain kernel %s; install an NVRTC (libnvrtc.so.12) that "
+                   "supports sm_%u",
                    p->name, d->limits.arch);
 }
 

@@ -399,7 +399,7 @@ fovea_status fv_cuda_prepare(fv_queue *base, const fv_sweep *s, uint32_t count, 
     }
     if (!q->graphs) {
         if (fv_cuda_has_graphs())
-            fv_log("cuda: the calls of a frame are made one by one: %s", fovea_error());
+            fv_log("cuda: the commands of a frame are enqueued one by one: %s", fovea_error());
         return FOVEA_OK;
     }
     return fv_cuda_finish(base->device, q->compute, 0);

@@ -155,7 +155,8 @@ static fovea_status default_folder(char **out)
         below = "/.cache/fovea/kernels";
     }
     if (!base || base[0] != '/')
-        return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; name a folder");
+        return fv_fail(FOVEA_EIO,
+                       "neither XDG_CACHE_HOME nor HOME is set; set one, or give a cache folder");
     const size_t length = strlen(base) + strlen(below) + 1;
     FV_TRY(fv_mem_alloc(out, length, FV_MEM_DEVICE, "a file name"));
     snprintf(*out, length, "%s%s", base, below);
@@ -182,7 +183,7 @@ fovea_status fv_gpu_cache_open(fv_gpu_cache **out, const char *folder)
         return FOVEA_OK;
     c->writable = true;
     if (choose_folder(c, folder) != FOVEA_OK) {
-        fv_log("cache: programs are compiled at every start: %s", fovea_error());
+        fv_log("cache: programs are compiled in every process: %s", fovea_error());
         fv_mem_free(c->folder);
         c->folder = NULL;
     }
@@ -273,7 +274,7 @@ fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char
     if (!c->folder || !c->writable || size == 0)
         return FOVEA_OK;
     if (fv_gpu_entry_size(k, size) > ENTRY_MOST) {
-        fv_log("cache: %s is not kept: %" PRIu64 " bytes", name, size);
+        fv_log("cache: %s is not stored, because it has %" PRIu64 " bytes", name, size);
         return FOVEA_OK;
     }
     fovea_status status = entry_path(c, k, &path);
@@ -282,7 +283,7 @@ fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char
     if (status == FOVEA_OK) {
         fv_os_trim_folder(c->folder, FOLDER_MOST, fv_gpu_entry_name);
     } else {
-        fv_log("cache: nothing more is kept: %s", fovea_error());
+        fv_log("cache: no more programs are stored: %s", fovea_error());
         c->writable = false;
     }
     return status;
@@ -309,7 +310,7 @@ fovea_status fv_gpu_entries_check(const void *data, uint64_t size)
         if (n == 0)
             return fv_fail(
                 FOVEA_EFORMAT,
-                "kernel binaries: entry at byte %" PRIu64 " is damaged; export them again", at);
+                "kernel binaries: the entry at byte %" PRIu64 " is damaged; export them again", at);
     }
     return FOVEA_OK;
 }

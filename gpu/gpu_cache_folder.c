@@ -69,7 +69,10 @@ fovea_status fovea_cache_folder(char *out, size_t capacity)
         strcpy(out, path);
     fv_mem_free(path);
     return fits ? FOVEA_OK
-                : fv_fail(FOVEA_EINVAL, "the cache's path does not fit %zu bytes", capacity);
+                : fv_fail(FOVEA_EINVAL,
+                          "the cache's path needs more than the buffer's %zu bytes; pass a larger "
+                          "buffer",
+                          capacity);
 }
 
 /* Calls `visit` for every file in the folder that has the name of an entry. */
@@ -113,7 +116,7 @@ static fovea_status list_file(void *ctx, const char *path)
         e.device = device;
         e.program = program;
     } else {
-        e.problem = "damaged, or of another version of the library";
+        e.problem = "damaged, or from another version of the library";
     }
     l->ended = l->fn(&e, l->payload) != 0;
     fv_mem_free(data);
@@ -147,7 +150,10 @@ fovea_status fovea_cache_clear(const char *folder, size_t *removed)
         FV_TRY(each_entry(folder, count_file, &after));
     }
     *removed = before - after;
-    return after ? fv_fail(FOVEA_EIO, "%zu compiled kernels could not be removed", after)
+    return after ? fv_fail(FOVEA_EIO,
+                           "%zu compiled kernels could not be removed; check the permissions of "
+                           "the cache folder",
+                           after)
                  : FOVEA_OK;
 }
 
@@ -171,7 +177,9 @@ static fovea_status pack_file(void *ctx, const char *path)
     fovea_status status = FOVEA_OK;
     if (fv_gpu_entry_read(data, size, &key, &binary) == size) {
         if (p->data && size > p->capacity - p->used)
-            status = fv_fail(FOVEA_EINVAL, "compiled kernels do not fit %llu bytes",
+            status = fv_fail(FOVEA_EINVAL,
+                             "the compiled kernels need more than the buffer's %llu bytes; ask for "
+                             "the size with data NULL",
                              (unsigned long long)p->capacity);
         else if (p->data)
             memcpy(p->data + p->used, data, (size_t)size);

@@ -170,11 +170,10 @@ fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l)
     for (uint32_t o = 0; o < s->operands; o++) {
         const fv_operand *op = &l->operand[o];
         if (op->ref.mem && op->ref.mem->size / fv_type_size(op->type) > UINT32_MAX)
-            return fv_fail(
-                FOVEA_ENOTSUP,
-                "kernel %s: a buffer of %.1f GiB; at most 2^32 elements are counted: use "
-                "a smaller picture or a memory limit",
-                l->kernel->name, (double)op->ref.mem->size / (1 << 30));
+            return fv_fail(FOVEA_ENOTSUP,
+                           "kernel %s: a buffer has %.1f GiB, but kernels index at most 2^32 "
+                           "elements; use a smaller picture or a memory limit",
+                           l->kernel->name, (double)op->ref.mem->size / (1 << 30));
     }
     return FOVEA_OK;
 }
@@ -190,8 +189,10 @@ uint32_t fv_gpu_group(const fv_gpu_step *s, uint32_t below, uint32_t most, uint6
 
 fovea_status fv_gpu_no_group(const fv_gpu_step *s)
 {
-    return fv_fail(FOVEA_ENOTSUP, "kernel %s: this device has no work-groups that can run it",
-                   s->base.l.kernel->name);
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "kernel %s: the device has no work-group size that can run it; choose another device",
+        s->base.l.kernel->name);
 }
 
 /* Assumed minimum share of the device's peak that a kernel reaches; it limits the time of a

@@ -303,7 +303,7 @@ fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, 
     fv_gpu_text text;
     const fv_gpu_program like = program_of(l, group, options, &text);
     if (text.full)
-        return fv_fail(FOVEA_ENOTSUP, "kernel %s has too many build options", l->kernel->name);
+        return fv_fail(FOVEA_ENOTSUP, "kernel %s: its build options are too long", l->kernel->name);
     return kernel_of(out, s, &like, entry);
 }
 

@@ -54,7 +54,8 @@ fovea_status fv_gpu_await(const fv_gpu_events *of, fv_device *d, void *event, do
     if (end == FV_GPU_DONE)
         return FOVEA_OK;
     if (end == FV_GPU_LATE)
-        return fv_fail(FOVEA_ETIMEOUT, "not done within %.3f s; wait again", timeout);
+        return fv_fail(FOVEA_ETIMEOUT, "the frame did not finish within %.3f s; wait again",
+                       timeout);
     if (end == FV_GPU_FAILED && error == 0)
         return of->ready(d);
     return of->lose(d, error, end == FV_GPU_UNKNOWN);

@@ -86,24 +86,25 @@ static const struct {
     const char *name, *nick, *about, *standard;
     glong at;
 } texts[] = {
-    [PROP_MODEL] = {"model", "Model", "Checkpoint, its directory, or synthetic:NAME", NULL,
+    [PROP_MODEL] = {"model", "Model", "Checkpoint file, its folder, or synthetic:NAME", NULL,
                     G_STRUCT_OFFSET(FoveaFilter, model_path)},
-    [PROP_DEVICE] = {"device", "Device", "As `fovea info` lists them: cpu, cl:0, cuda:0", "cpu",
-                     G_STRUCT_OFFSET(FoveaFilter, device_id)},
+    [PROP_DEVICE] = {"device", "Device", "Device as `fovea info` lists it: cpu, cl:0, cuda:0",
+                     "cpu", G_STRUCT_OFFSET(FoveaFilter, device_id)},
     [PROP_ATTENTION] = {"attention", "Attention",
-                        "Attention instead of the model's own: linear, softmax, ...", NULL,
+                        "Attention that replaces the model's own: linear, softmax, ...", NULL,
                         G_STRUCT_OFFSET(FoveaFilter, attention)},
     [PROP_OUTPUT] = {"output", "Output",
-                     "Names of outputs, separated by commas; none: the model's main one", NULL,
-                     G_STRUCT_OFFSET(FoveaFilter, output)},
+                     "Names of outputs, separated by commas; if unset, the model's main output",
+                     NULL, G_STRUCT_OFFSET(FoveaFilter, output)},
     [PROP_SIZE] = {"size", "Size",
-                   "Size that the model sees: WxH or N; frame: frames unchanged; none: as the "
+                   "Input size of the model: WxH or N; frame: the frame's size; if unset, as the "
                    "model's own preprocessing says",
                    NULL, G_STRUCT_OFFSET(FoveaFilter, size)},
-    [PROP_COMPUTE] = {"compute", "Compute",
-                      "Type in which matrix products multiply: f32, bf16, int8; auto: as fovea "
-                      "tune has found, else bf16 if the device has instructions for it, else f32",
-                      "auto", G_STRUCT_OFFSET(FoveaFilter, compute)},
+    [PROP_COMPUTE] =
+        {"compute", "Compute",
+         "Type in which matrix products multiply: f32, bf16, int8; auto: the type that fovea tune "
+         "has found, else bf16 if the device has instructions for it, else f32",
+         "auto", G_STRUCT_OFFSET(FoveaFilter, compute)},
 };
 
 static char **text_of(FoveaFilter *self, guint id)
@@ -197,9 +198,10 @@ static gboolean start(GstBaseTransform *base)
     options.threads = self->threads;
     GST_OBJECT_UNLOCK(self);
     if (!path)
-        GST_ELEMENT_ERROR(self, RESOURCE, SETTINGS,
-                          ("no model: set the property `model` to a checkpoint or synthetic:NAME"),
-                          (NULL));
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, SETTINGS,
+            ("no model is set: set the property `model` to a checkpoint or synthetic:NAME"),
+            (NULL));
     else if (fovea_device_open(&self->device, id ? id : "cpu", &options) != FOVEA_OK)
         GST_ELEMENT_ERROR(self, LIBRARY, INIT, ("%s", fovea_error()), (NULL));
     else if (fovea_model_load(&self->model, path) != FOVEA_OK)
@@ -239,7 +241,8 @@ static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preproc
     }
     if (!parse_size(size, &width, &height)) {
         GST_ELEMENT_ERROR(self, RESOURCE, SETTINGS,
-                          ("size \"%s\": give WxH or N for NxN, of 1 to %d pixels, or \"frame\"",
+                          ("size is \"%s\"; it must be WxH, or N for NxN, with sides from 1 to %d "
+                           "pixels, or \"frame\"",
                            size, G_MAXUINT16),
                           (NULL));
         return FALSE;
@@ -260,7 +263,7 @@ static gboolean choose_compute(FoveaFilter *self, const char *text, fovea_comput
             return TRUE;
         }
     GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS,
-                      ("compute \"%s\": wanted one of f32, bf16, int8, auto", text), (NULL));
+                      ("compute is \"%s\"; it must be one of f32, bf16, int8, auto", text), (NULL));
     return FALSE;
 }
 
@@ -289,8 +292,9 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
     if (info.untrained)
         GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("%s", info.untrained), (NULL));
     if (!foveafilter_results_open(&self->results, self->model, self->plan, top)) {
-        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("not enough memory for the outputs"),
-                          (NULL));
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NO_SPACE_LEFT,
+            ("not enough memory for the outputs; use fewer outputs or a smaller size"), (NULL));
         return FALSE;
     }
     foveafilter_frames_open(&self->frames);
@@ -314,7 +318,7 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
     if (!foveafilter_frames_describe(&frames, &video, in)) {
         char *colours = gst_video_colorimetry_to_string(&video.colorimetry);
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                          ("colorimetry %s: is not BT.601, BT.709 or BT.2020; put \"videoconvert ! "
+                          ("colorimetry %s is not BT.601, BT.709 or BT.2020; put \"videoconvert ! "
                            "video/x-raw,colorimetry=bt709\" before the element",
                            colours ? colours : "unknown"),
                           (NULL));
@@ -323,8 +327,8 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
     }
     if (surfaces && frames.info.buffer_size) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                          ("%s in memory:NVMM would have to be converted; put \"nvvideoconvert ! "
-                           "video/x-raw(memory:NVMM),format=NV12\" before the element",
+                          ("%s frames in memory:NVMM cannot be read in place; put \"nvvideoconvert "
+                           "! video/x-raw(memory:NVMM),format=NV12\" before the element",
                            frames.info.name),
                           (NULL));
         return FALSE;
@@ -432,8 +436,9 @@ static GstFlowReturn run(FoveaFilter *self, const fovea_external_image *picture,
                          const GstVideoFrame *video)
 {
     if (!foveafilter_results_begin(&self->results)) {
-        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("not enough memory for the outputs"),
-                          (NULL));
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NO_SPACE_LEFT,
+            ("not enough memory for the outputs; use fewer outputs or a smaller size"), (NULL));
         return GST_FLOW_ERROR;
     }
     if (run_pixels(self, picture, video) != FOVEA_OK) {
@@ -448,9 +453,10 @@ static GstFlowReturn run_mapped(FoveaFilter *self, GstBuffer *buffer)
 {
     GstVideoFrame video;
     if (self->surfaces || !gst_video_frame_map(&video, &self->video, buffer, GST_MAP_READ)) {
-        GST_ELEMENT_ERROR(
-            self, STREAM, FORMAT,
-            ("the frame's memory does not have the size and layout that its caps say"), (NULL));
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("the frame's memory does not have the size and layout of its caps; "
+                           "correct the upstream element"),
+                          (NULL));
         return GST_FLOW_ERROR;
     }
     const GstFlowReturn flow = run(self, NULL, &video);
@@ -507,7 +513,8 @@ static GstFlowReturn generate_output(GstBaseTransform *base, GstBuffer **out)
         return flow;
     GstBuffer *packed = foveafilter_frames_pack(&self->video, *out);
     if (!packed) {
-        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("not enough memory for a frame"), (NULL));
+        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT,
+                          ("not enough memory for a frame; use smaller frames"), (NULL));
         return GST_FLOW_ERROR;
     }
     gst_buffer_unref(*out);
@@ -551,7 +558,7 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
     add_number(object, PROP_TOP, "top-k", "Labels", "Number of best labels to report", 100, TOP);
     g_object_class_install_property(
         object, PROP_SCORE,
-        g_param_spec_double("score", "Score", "Least score of boxes to attach", 0, 1, SCORE,
+        g_param_spec_double("score", "Score", "Minimum score of boxes to attach", 0, 1, SCORE,
                             (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
     g_object_class_install_property(
         object, PROP_POST,

@@ -136,8 +136,8 @@ fovea_status fv_cpu_level(uint32_t *out, const char *name)
             return FOVEA_OK;
         }
         return fv_fail(FOVEA_ENOTSUP,
-                       "isa %s: this processor has no such instructions; it goes up to %s", name,
-                       fv_cpu_level_name(have));
+                       "isa %s: the processor lacks these instructions; its highest level is %s",
+                       name, fv_cpu_level_name(have));
     }
     return fv_fail(FOVEA_EINVAL,
                    "isa '%s' is unknown; choose scalar, neon, neon-fp16, neon-sdot, neon-dot, "
@@ -215,6 +215,8 @@ fovea_status fv_cpu_cores(uint32_t out[FV_PROCESSORS], uint32_t *count, const fv
             out[(*count)++] = c->cpu[i].id;
     }
     if (*count == 0)
-        return fv_fail(FOVEA_EINVAL, "cores '%s': this process may use none of them", which);
+        return fv_fail(FOVEA_EINVAL,
+                       "cores '%s': this process may run on none of these cores; see taskset",
+                       which);
     return FOVEA_OK;
 }

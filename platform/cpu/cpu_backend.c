@@ -114,15 +114,17 @@ static void close_device(fv_device *d)
 static fovea_status check_options(const fovea_device_options *o)
 {
     if (o->parallel_for && !o->threads)
-        return fv_fail(FOVEA_EINVAL, "parallel_for needs `threads`: the calls that may overlap");
+        return fv_fail(FOVEA_EINVAL, "parallel_for is set, but `threads` is 0; set `threads` to "
+                                     "the number of calls that may overlap");
     if (o->threads > FV_PROCESSORS)
         return fv_fail(FOVEA_EINVAL, "%u threads are too many; use at most %u", o->threads,
                        (unsigned)FV_PROCESSORS);
     if (o->priority > 99)
-        return fv_fail(FOVEA_EINVAL, "threads of priority %u; choose 1 to 99, or 0 for the default",
+        return fv_fail(FOVEA_EINVAL, "`priority` is %u; choose 1 to 99, or 0 for the default",
                        o->priority);
     if (o->thread_name && strlen(o->thread_name) > 10)
-        return fv_fail(FOVEA_EINVAL, "thread name '%.40s': 10 characters at most", o->thread_name);
+        return fv_fail(FOVEA_EINVAL, "thread name '%.40s' is too long; use at most 10 characters",
+                       o->thread_name);
     return FOVEA_OK;
 }
 

@@ -40,11 +40,10 @@ fovea_status fv_machine_lock(void *p, uint64_t size, const char *what)
     const int reason = errno;
     munlock(p, (size_t)size); /* what of it was locked */
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        snprintf(text, sizeof text, "; RLIMIT_MEMLOCK is %.1f MiB",
-                 (double)limit.rlim_cur / (1 << 20));
+        snprintf(text, sizeof text, "; the limit is %.1f MiB", (double)limit.rlim_cur / (1 << 20));
     return fv_fail(FOVEA_ENOMEM,
-                   "%s: %.1f MiB cannot be locked in memory: %s%s; raise that limit (ulimit -l, "
-                   "LimitMEMLOCK= of a service), or plan without lock_memory",
+                   "%s: %.1f MiB cannot be locked in memory: %s%s; raise RLIMIT_MEMLOCK (ulimit "
+                   "-l, LimitMEMLOCK= of a service), or plan without lock_memory",
                    what, (double)size / (1 << 20), strerror(reason), text);
 }
 

@@ -58,7 +58,8 @@ static fovea_status map_part(struct mapping *m, int fd, uint64_t offset, uint64_
 {
     const uint64_t lead = offset % (uint64_t)sysconf(_SC_PAGESIZE);
     if (part > SIZE_MAX - lead)
-        return fv_fail(FOVEA_EIO, "%s: too large for this machine's address space", path);
+        return fv_fail(FOVEA_EIO, "%s is too large for the address space; use a 64-bit machine",
+                       path);
     m->bytes = (size_t)(lead + part);
     m->base = mmap(NULL, m->bytes, PROT_READ, MAP_PRIVATE, fd, (off_t)(offset - lead));
     if (m->base == MAP_FAILED)
@@ -74,11 +75,12 @@ fovea_status fv_os_map_part(int fd, uint64_t offset, uint64_t part, const char *
     struct mapping *m;
     fovea_status status = FOVEA_OK;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        return fv_fail(FOVEA_EIO, "%s: not a regular file", name);
+        return fv_fail(FOVEA_EIO, "%s is not a regular file", name);
     const uint64_t whole = (uint64_t)st.st_size;
     if (offset > whole || part > whole - offset)
         return fv_fail(
-            FOVEA_EIO, "%s: %llu bytes from %llu on are said to be its, of a file of %llu", name,
+            FOVEA_EIO,
+            "%s: the caller gave %llu bytes from byte %llu on, but the file has only %llu", name,
             (unsigned long long)part, (unsigned long long)offset, (unsigned long long)whole);
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_MODEL, "file mapping"));
     *m = (struct mapping){.fd = fd,
@@ -147,8 +149,8 @@ fovea_status fv_os_unchanged(const void *handle, const char *path)
         st.st_mtim.tv_nsec == m->written.tv_nsec)
         return FOVEA_OK;
     return fv_fail(FOVEA_EIO,
-                   "%s: was written to since it was loaded; load it again, and replace such files "
-                   "by renaming others",
+                   "%s was written to since it was loaded; load it again. To replace such a file, "
+                   "write another and rename it",
                    path);
 }
 
@@ -410,10 +412,10 @@ static fovea_status have_folder(struct stat *st, const char *path, mode_t mode)
         if (!why && stat(path, st) != 0)
             why = errno;
         if (why)
-            return fv_fail(FOVEA_EIO, "%s: cannot make this folder: %s", path, strerror(why));
+            return fv_fail(FOVEA_EIO, "%s: cannot create this folder: %s", path, strerror(why));
     }
     if (!S_ISDIR(st->st_mode))
-        return fv_fail(FOVEA_EIO, "%s: not a folder", path);
+        return fv_fail(FOVEA_EIO, "%s is not a folder", path);
     return FOVEA_OK;
 }
 
@@ -428,7 +430,8 @@ fovea_status fv_os_private_folder(const char *path)
     struct stat st;
     FV_TRY(have_folder(&st, path, 0700));
     if (!is_ours(&st))
-        return fv_fail(FOVEA_EIO, "%s: another user owns it or may write to it; chmod 700", path);
+        return fv_fail(FOVEA_EIO,
+                       "%s: another user owns this folder or may write to it; use chmod 700", path);
     return FOVEA_OK;
 }
 
@@ -456,11 +459,11 @@ static fovea_status read_file(const char *path, uint64_t most, bool private, voi
     fovea_status status;
     void *data = NULL;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-        status = fv_fail(FOVEA_EIO, "%s: not a regular file", path);
+        status = fv_fail(FOVEA_EIO, "%s is not a regular file", path);
     else if (private && !is_ours(&st))
-        status = fv_fail(FOVEA_EIO, "%s: not a file of this user alone", path);
+        status = fv_fail(FOVEA_EIO, "%s: another user owns this file or may write to it", path);
     else if ((uint64_t)st.st_size > most)
-        status = fv_fail(FOVEA_EIO, "%s: too large", path);
+        status = fv_fail(FOVEA_EIO, "%s is too large", path);
     else
         status = fv_mem_alloc(&data, (uint64_t)st.st_size, FV_MEM_DEVICE, "a file");
     FV_THEN(status, read_all(fd, path, data, (uint64_t)st.st_size));
@@ -493,7 +496,7 @@ fovea_status fv_os_trusted_map(const char *path, const void **data, uint64_t *si
     fovea_status status = FOVEA_OK;
     if (fstat(fd, &st) != 0 || (st.st_uid != 0 && st.st_uid != geteuid()) ||
         (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        status = fv_fail(FOVEA_EIO, "%s: another user owns it or may write to it", path);
+        status = fv_fail(FOVEA_EIO, "%s: another user owns this file or may write to it", path);
     FV_THEN(status, fv_os_map_part(fd, 0, 0, path, data, size, handle));
     if (status == FOVEA_OK) {
         struct mapping *m = *handle;

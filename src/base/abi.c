@@ -30,8 +30,9 @@ fovea_status fv_dtype_known(const char *what, fovea_dtype dtype)
 {
     return (unsigned)dtype <= FOVEA_DTYPE_BF16
                ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL, "%s of type %d; choose FOVEA_DTYPE_F32, F16 or BF16", what,
-                         (int)dtype);
+               : fv_fail(FOVEA_EINVAL,
+                         "%s has type %d, which is unknown; choose FOVEA_DTYPE_F32, F16 or BF16",
+                         what, (int)dtype);
 }
 
 fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char *init)
@@ -43,8 +44,8 @@ fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char 
         if (((const char *)caller)[i])
             return fv_fail(
                 FOVEA_EINVAL,
-                "options of %zu bytes, initialised with %s, are newer than this library, "
-                "which knows %zu of them; leave the new ones 0 or use a newer library",
+                "the options have %zu bytes and were initialised with %s, but this library knows "
+                "only %zu bytes; set the newer fields to 0 or use a newer library",
                 size_of(caller), init, size);
     memcpy((char *)own + sizeof(size_t), (const char *)caller + sizeof(size_t),
            common(caller, size) - sizeof(size_t));

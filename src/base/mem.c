@@ -60,7 +60,7 @@ fovea_status fovea_allocator_set(const fovea_allocator *given)
     fovea_allocator own = SYSTEM;
     FV_TRY(FV_ABI_READ(own, given, FOVEA_ALLOCATOR_INIT));
     if (!own.alloc || !own.free)
-        return fv_fail(FOVEA_EINVAL, "an allocator needs both `alloc` and `free`");
+        return fv_fail(FOVEA_EINVAL, "the allocator must have both `alloc` and `free`");
     allocator = own;
     return FOVEA_OK;
 }
@@ -83,9 +83,9 @@ uint64_t fv_size_add(uint64_t a, uint64_t b)
 static fovea_status refuse(uint64_t size, const char *what)
 {
     if (size == UINT64_MAX)
-        return fv_fail(FOVEA_ENOMEM, "%s: its size overflows 64 bits; use a smaller picture", what);
+        return fv_fail(FOVEA_ENOMEM, "%s: the size exceeds 64 bits; use a smaller picture", what);
     return fv_fail(FOVEA_ENOMEM,
-                   "%s: no memory for %.1f MiB; use a smaller picture, chunk or model", what,
+                   "%s: cannot allocate %.1f MiB; use a smaller picture, chunk or model", what,
                    (double)size / (1 << 20));
 }
 
@@ -124,8 +124,9 @@ fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const c
     if ((uintptr_t)base % align) {
         release(&h, base);
         return fv_fail(FOVEA_ENOMEM,
-                       "%s: the allocator returned an address that is not a multiple of %llu", what,
-                       (unsigned long long)align);
+                       "%s: the allocator returned an address that is not a multiple of %llu; "
+                       "correct its `alloc`",
+                       what, (unsigned long long)align);
     }
     char *p = base + lead;
     if (big)

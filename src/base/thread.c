@@ -323,7 +323,8 @@ static fovea_status start_workers(fv_pool *pool, uint32_t priority)
     pthread_attr_t with;
     int error = attributes(&with, priority);
     if (error)
-        return fv_fail(FOVEA_ENOTSUP, "threads of priority %u: %s", priority, strerror(error));
+        return fv_fail(FOVEA_ENOTSUP, "threads cannot have priority %u: %s", priority,
+                       strerror(error));
     for (uint32_t i = 1; !error && i < pool->threads; i++) {
         struct worker *w = &pool->worker[i];
         w->pool = pool;
@@ -334,11 +335,11 @@ static fovea_status start_workers(fv_pool *pool, uint32_t priority)
     }
     pthread_attr_destroy(&with);
     if (error == EPERM && priority)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "threads of priority %u: this process is not permitted to have them; raise "
-                       "RLIMIT_RTPRIO (ulimit -r, LimitRTPRIO= of a service) or give it "
-                       "CAP_SYS_NICE, or leave `priority` 0",
-                       priority);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "this process may not have threads of priority %u; raise RLIMIT_RTPRIO (ulimit -r, "
+            "LimitRTPRIO= of a service), give it CAP_SYS_NICE, or set `priority` to 0",
+            priority);
     if (error)
         return fv_fail(FOVEA_ENOMEM, "thread %u of %u cannot be started; use fewer threads",
                        pool->started + 2, pool->threads);

@@ -17,7 +17,7 @@ static fovea_status parse(json_t **out, const char *file, const char *text, uint
         return fv_fail(FOVEA_EFORMAT, "%s: %s", file, error.text);
     if (!json_is_object(json)) {
         json_decref(json);
-        return fv_fail(FOVEA_EFORMAT, "%s: a JSON object is expected", file);
+        return fv_fail(FOVEA_EFORMAT, "%s must contain a JSON object", file);
     }
     *out = json;
     return FOVEA_OK;
@@ -36,7 +36,7 @@ fovea_status fv_config_parse_unique(json_t **out, const char *file, const char *
 fovea_status fv_config_load(json_t **out, const fv_blob *file, uint64_t limit)
 {
     if (file->size > limit)
-        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes; at most %llu are accepted", file->path,
+        return fv_fail(FOVEA_EFORMAT, "%s has %llu bytes; at most %llu are accepted", file->path,
                        (unsigned long long)file->size, (unsigned long long)limit);
     return fv_config_parse(out, file->path, file->data, file->size);
 }
@@ -166,7 +166,7 @@ fovea_status fv_config_text(const char **out, const fv_config *c, const char *ke
     if (!value)
         return FOVEA_OK;
     if (!json_is_string(value))
-        return fv_config_fail(c, key, "a text");
+        return fv_config_fail(c, key, "a string");
     *out = json_string_value(value);
     return FOVEA_OK;
 }
@@ -199,11 +199,10 @@ fovea_status fv_config_type(const char **out, const fv_config *c)
     if (!*out)
         FV_TRY(fv_config_text(out, c, "architecture"));
     if (*out && !is_name(*out))
-        return fv_fail(
-            FOVEA_EFORMAT,
-            "%s: \"model_type\" or \"architecture\" is \"%.60s\", which is not a model's "
-            "name; letters, digits and _-.:/+ make one",
-            c->file, *out);
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: \"model_type\" or \"architecture\" is \"%.60s\", which is not a "
+                       "model's name; use only letters, digits and the characters _-.:/+",
+                       c->file, *out);
     return FOVEA_OK;
 }
 
@@ -224,7 +223,7 @@ fovea_status fv_config_size(uint32_t *width, uint32_t *height, bool *square, con
     int64_t wide, high;
     if (!fv_json_whole(&wide, w) || !fv_json_whole(&high, h) || wide < 1 || wide > PIXELS ||
         high < 1 || high > PIXELS)
-        return fv_config_fail(c, key, "a size: pixels, [height, width], or an object of both");
+        return fv_config_fail(c, key, "a size: pixels, [height, width], or an object with both");
     *width = (uint32_t)wide;
     *height = (uint32_t)high;
     *square = json_is_number(value);

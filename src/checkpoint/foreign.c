@@ -32,8 +32,8 @@ static fovea_status describes(bool *out, const char *folder)
 static fovea_status fail_with_command(const char *path, const char *out, bool described)
 {
     return fv_fail(FOVEA_EFORMAT,
-                   "%s: is in PyTorch's own format, which is not supported; "
-                   "\"fovea convert %s %s%s\" makes %s a model, and runs no code from the file",
+                   "%s is in PyTorch's own format, which is not supported; \"fovea convert %s "
+                   "%s%s\" converts it to a model in %s, and runs no code from the file",
                    path, path, out, described ? "" : " --architecture NAME", out);
 }
 
@@ -103,11 +103,11 @@ fovea_status fv_foreign_fail_folder(const char *folder)
     fovea_status status = find_checkpoint(&file, folder);
     FV_THEN(status, describes(&described, folder));
     if (status == FOVEA_OK)
-        status = file
-                     ? fail_with_command(file, folder, described)
-                     : fv_fail(FOVEA_EIO,
-                               "%s: has neither model.safetensors nor model.safetensors.index.json",
-                               folder);
+        status =
+            file ? fail_with_command(file, folder, described)
+                 : fv_fail(FOVEA_EIO,
+                           "%s contains neither model.safetensors nor model.safetensors.index.json",
+                           folder);
     fv_mem_free(file);
     return status;
 }
@@ -130,12 +130,11 @@ static bool is_hub_name(const char *path)
 fovea_status fv_foreign_fail_nothing(const char *path)
 {
     if (is_hub_name(path))
-        return fv_fail(
-            FOVEA_EIO,
-            "%s: no such file or folder; to use a model of the Hugging Face hub, fetch "
-            "config.json, model.safetensors and preprocessor_config.json into a folder, from "
-            "https://huggingface.co/%s/resolve/main/FILE",
-            path, path);
+        return fv_fail(FOVEA_EIO,
+                       "%s: no such file or folder; to use a model of the Hugging Face hub, "
+                       "download config.json, model.safetensors and preprocessor_config.json into "
+                       "a folder, from https://huggingface.co/%s/resolve/main/FILE",
+                       path, path);
     return fv_fail(FOVEA_EIO,
                    "%s: no such file or folder; a model is a folder with config.json and "
                    "model.safetensors, or synthetic:NAME",

@@ -277,10 +277,9 @@ static fovea_status read_size(fv_processor_size *out, const fv_config *c, const 
 static fovea_status refuse_size(const fv_config *c, const fv_processor_class *class,
                                 const char *needed)
 {
-    return fv_fail(
-        FOVEA_ENOTSUP,
-        "%s: this kind of \"size\" is not possible with %sImageProcessor, which needs %s", c->file,
-        class->name, needed);
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: this kind of \"size\" cannot be used with %sImageProcessor, which needs %s",
+                   c->file, class->name, needed);
 }
 
 /* ---- classes ---- */
@@ -314,10 +313,9 @@ static fovea_status find_class(struct reading *r, const fv_processor_file *file)
                ? FOVEA_OK
                : fv_fail(
                      FOVEA_ENOTSUP,
-                     "%s: \"%s\" is \"%.60s\", which is not known; the most similar known class "
-                     "is %sImageProcessor. If it does the same, add \"fovea\": {\"preprocess\": "
-                     "{\"%s\": \"%sImageProcessor\"}} to config.json, with the fields in which "
-                     "they differ",
+                     "%s: \"%s\" is \"%.60s\", which is not known; the most similar known class is "
+                     "%sImageProcessor. If it does the same, add \"fovea\": {\"preprocess\": "
+                     "{\"%s\": \"%sImageProcessor\"}} to config.json, with the fields that differ",
                      r->c->file, key, name, nearest, key, nearest);
 }
 
@@ -391,11 +389,12 @@ static fovea_status read_values(struct reading *r)
     static const char *const needed[] = {"image_mean", "image_std"};
     for (int i = 0; i < 2; i++)
         if (r->normalises && is_null(r->c, needed[i]))
-            return fv_config_fail(r->c, needed[i], "three numbers where \"do_normalize\" is true");
+            return fv_config_fail(r->c, needed[i],
+                                  "three numbers, because \"do_normalize\" is true");
     if (r->rescales && is_null(r->c, "rescale_factor"))
-        return fv_config_fail(r->c, "rescale_factor", "a number where \"do_rescale\" is true");
+        return fv_config_fail(r->c, "rescale_factor", "a number, because \"do_rescale\" is true");
     if (r->resizes && is_null(r->c, "resample"))
-        return fv_config_fail(r->c, "resample", "a filter where \"do_resize\" is true");
+        return fv_config_fail(r->c, "resample", "a filter, because \"do_resize\" is true");
     FV_TRY(read_resample(p, r->c));
     FV_TRY(fv_config_float(&p->rescale, r->c, "rescale_factor", 1e-9, VALUE_LIMIT));
     FV_TRY(fv_processor_colours(p, r->c, "image_mean", "image_std"));
@@ -437,8 +436,8 @@ static fovea_status resize_plain(struct reading *r)
     resize_to(p, s->width, s->height);
     return s->width ? FOVEA_OK
                     : fv_config_fail(r->c, "size",
-                                     "\"height\" and \"width\", \"shortest_edge\", or "
-                                     "\"max_height\" and \"max_width\"");
+                                     "an object with \"height\" and \"width\", \"shortest_edge\", "
+                                     "or \"max_height\" and \"max_width\"");
 }
 
 static fovea_status crop_plain(struct reading *r)
@@ -448,8 +447,9 @@ static fovea_status crop_plain(struct reading *r)
     r->out->crop_height = r->crops ? s->height : 0;
     return !r->crops || s->width
                ? FOVEA_OK
-               : fv_config_fail(r->c, "crop_size",
-                                "\"height\" and \"width\" where \"do_center_crop\" is true");
+               : fv_config_fail(
+                     r->c, "crop_size",
+                     "an object with \"height\" and \"width\", because \"do_center_crop\" is true");
 }
 
 /* Reads padding with zeros to "pad_size". Without this field, transformers pads pictures to the
@@ -460,7 +460,7 @@ static fovea_status pad_plain(struct reading *r)
     if (!r->pads || (!s->width && !s->shortest && !s->longest && !s->most_width))
         return FOVEA_OK;
     if (!s->width)
-        return fv_config_fail(r->c, "pad_size", "\"height\" and \"width\"");
+        return fv_config_fail(r->c, "pad_size", "an object with \"height\" and \"width\"");
     pad_to(r->out, FOVEA_PAD_ZERO, s->width, s->height);
     return FOVEA_OK;
 }
@@ -468,11 +468,11 @@ static fovea_status pad_plain(struct reading *r)
 static fovea_status read_plain(struct reading *r)
 {
     if (way(r) == FV_WAY_SQUARE && r->pads)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%s: \"do_pad\": a square filled up with the mean colour is not supported; "
-                       "pad the pictures, and add \"fovea\": {\"preprocess\": {\"do_pad\": false}} "
-                       "to config.json",
-                       r->c->file);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: \"do_pad\": padding to a square with the mean colour is not supported; pad the "
+            "pictures, and add \"fovea\": {\"preprocess\": {\"do_pad\": false}} to config.json",
+            r->c->file);
     if (r->resizes && (r->class || fv_config_get(r->c, "size")))
         FV_TRY(resize_plain(r));
     FV_TRY(crop_plain(r));
@@ -573,7 +573,8 @@ static fovea_status read_fit(struct reading *r)
     if (r->resizes && (!p->resize_width || !p->resize_height))
         return fv_config_fail(r->c, "size", "at least half of \"ensure_multiple_of\"");
     if (r->pads && !divisor)
-        return fv_config_fail(r->c, "size_divisor", "pixels where \"do_pad\" is true");
+        return fv_config_fail(r->c, "size_divisor",
+                              "a number of pixels, because \"do_pad\" is true");
     if (r->pads)
         pad_to(p, FOVEA_PAD_CENTRED, divisor, divisor);
     return crop_plain(r);

@@ -67,7 +67,7 @@ static fovea_status read_crop(fovea_preprocess *out, const fv_config *c)
     return strcmp(mode, "center") == 0 || strcmp(mode, "squash") == 0
                ? FOVEA_OK
                : fv_fail(FOVEA_ENOTSUP,
-                         "%s: \"crop_mode\": \"%.20s\" is not supported; center and squash are",
+                         "%s: \"crop_mode\": \"%.20s\" is not supported; use center or squash",
                          c->file, mode);
 }
 
@@ -128,7 +128,7 @@ static fovea_status resize_open_clip(fovea_preprocess *out, const fv_config *c, 
         return fv_config_fail(c, "resize_mode", "shortest, longest or squash");
     if (fill && rules[rule] == FOVEA_RESIZE_INSIDE)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: \"preprocess_cfg.fill_color\": %u is not supported; 0, black, is",
+                       "%s: \"preprocess_cfg.fill_color\": %u is not supported; use 0 (black)",
                        c->file, fill);
     out->resize = rules[rule];
     out->short_edge = 0;

@@ -92,16 +92,15 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
     if (!printable(t->name))
         return fv_fail(FOVEA_EFORMAT, "%s: a tensor's name has control characters", f->bytes.path);
     if (!dtype || !json_is_array(shape) || json_array_size(offsets) != 2)
-        return corrupt(f, t->name, "dtype, shape or data_offsets is missing");
+        return corrupt(f, t->name, "its dtype, shape or data_offsets is missing");
     t->dtype = (uint8_t)fv_file_type_find(dtype);
     if (t->dtype == FV_FILE_TYPES)
-        return fv_fail(
-            FOVEA_EFORMAT,
-            "%s: tensor \"%.80s\" has type \"%.20s\", which is not read; save it as F32, "
-            "F16 or BF16",
-            f->bytes.path, t->name, dtype);
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: tensor \"%.80s\" has type \"%.20s\", which is not supported; save it "
+                       "as F32, F16 or BF16",
+                       f->bytes.path, t->name, dtype);
     if (json_array_size(shape) > RANK)
-        return corrupt(f, t->name, "more than 8 dimensions");
+        return corrupt(f, t->name, "it has more than 8 dimensions");
     t->rank = (uint8_t)json_array_size(shape);
 
     /* The product saturates, so that a dimension of 0 does not hide an overflow of the others. */
@@ -118,11 +117,12 @@ static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct ext
         return corrupt(f, t->name, "the product of its shape overflows");
     if (!natural(&at->begin, json_array_get(offsets, 0)) ||
         !natural(&at->end, json_array_get(offsets, 1)) || at->begin > at->end)
-        return corrupt(f, t->name, "data_offsets is not a range");
+        return corrupt(f, t->name, "its data_offsets are not a range");
     if (at->end > data_size)
-        return corrupt(f, t->name, "extends past the end of the file (a truncated download?)");
+        return corrupt(f, t->name,
+                       "its data extends past the end of the file (a truncated download?)");
     if (at->end - at->begin != bytes)
-        return corrupt(f, t->name, "shape and data_offsets differ in size");
+        return corrupt(f, t->name, "its shape and its data_offsets differ in size");
     at->name = t->name;
     t->data = data + at->begin;
     t->file = f->bytes.map ? &f->bytes : NULL;
@@ -137,12 +137,13 @@ static fovea_status check_layout(const fv_safetensors *f, struct extent *at, uin
     for (uint32_t i = 0; i < f->count; i++) {
         if (at[i].begin != end)
             return corrupt(f, at[i].name,
-                           at[i].begin < end ? "overlaps another tensor"
-                                             : "a hole before its data");
+                           at[i].begin < end ? "its data overlaps another tensor"
+                                             : "there is a gap before its data");
         end = at[i].end;
     }
     if (end != data_size)
-        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes after the last tensor; fetch the file again",
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s has %llu bytes after the last tensor; fetch the file again",
                        f->bytes.path, (unsigned long long)(data_size - end));
     return FOVEA_OK;
 }
@@ -158,7 +159,8 @@ static fovea_status read_metadata(fv_safetensors *f)
     json_object_foreach(f->metadata, key, value)
         good = good && json_is_string(value);
     return good ? FOVEA_OK
-                : fv_fail(FOVEA_EFORMAT, "%s: __metadata__ must map texts to texts", f->bytes.path);
+                : fv_fail(FOVEA_EFORMAT, "%s: __metadata__ must map strings to strings",
+                          f->bytes.path);
 }
 
 static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t data_size)
@@ -189,25 +191,25 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
     static const char pointer[] = "version https://git-lfs";
     uint64_t n = 0;
     if (f->bytes.size >= sizeof pointer && memcmp(bytes, pointer, sizeof pointer - 1) == 0)
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: a pointer of Git LFS, not the file; fetch that with \"git lfs pull\"",
-                       f->bytes.path);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s is a Git LFS pointer, not the file itself; fetch the file with \"git lfs pull\"",
+            f->bytes.path);
     if (f->bytes.size < 8)
-        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes is not a safetensors file", f->bytes.path,
-                       (unsigned long long)f->bytes.size);
+        return fv_fail(FOVEA_EFORMAT, "%s has only %llu bytes, so it is not a safetensors file",
+                       f->bytes.path, (unsigned long long)f->bytes.size);
     for (int i = 7; i >= 0; i--)
         n = n << 8 | (unsigned char)bytes[i];
     if (n > f->bytes.size - 8 &&
         (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02", 2) == 0))
         return fv_foreign_fail_file(f->bytes.path);
     if (n > HEADER_LIMIT)
-        return fv_fail(
-            FOVEA_EFORMAT,
-            "%s: not a safetensors file (its header would have %llu bytes, at most %d are "
-            "accepted)",
-            f->bytes.path, (unsigned long long)n, HEADER_LIMIT);
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s is not a safetensors file (its header would have %llu bytes, but at "
+                       "most %d are accepted)",
+                       f->bytes.path, (unsigned long long)n, HEADER_LIMIT);
     if (n > f->bytes.size - 8)
-        return fv_fail(FOVEA_EFORMAT, "%s: ends inside its header; fetch the file again",
+        return fv_fail(FOVEA_EFORMAT, "%s ends inside its header; fetch the file again",
                        f->bytes.path);
     FV_TRY(fv_config_parse_unique(&f->header, f->bytes.path, bytes + 8, n));
     FV_TRY(read_metadata(f));

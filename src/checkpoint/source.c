@@ -142,7 +142,8 @@ fovea_status fv_source_index(fv_source *s)
     sort(s);
     for (uint32_t i = 1; i < s->count; i++)
         if (strcmp(s->by_name[i - 1]->name, s->by_name[i]->name) == 0)
-            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is in two files", s->name,
+            return fv_fail(FOVEA_EFORMAT,
+                           "%s: tensor \"%.80s\" is in two files; remove one of them", s->name,
                            s->by_name[i]->name);
     return FOVEA_OK;
 }
@@ -184,15 +185,15 @@ static fovea_status collect_shards(json_t *shards, json_t *map, const char *path
     json_object_foreach(map, tensor, file) {
         const char *name = json_string_value(file);
         if (!name || !*name || strchr(name, '/') || strchr(name, '\\') || strcmp(name, "..") == 0)
-            return fv_fail(FOVEA_EFORMAT, "%s: \"weight_map\" must name files of the same folder",
+            return fv_fail(FOVEA_EFORMAT, "%s: \"weight_map\" must name files in the same folder",
                            path);
         const json_int_t number = (json_int_t)json_object_size(shards);
         if (!json_object_get(shards, name) &&
             json_object_set_new(shards, name, json_integer(number)) != 0)
-            return fv_fail(FOVEA_ENOMEM, "%s: no memory for its list of files", path);
+            return fv_fail(FOVEA_ENOMEM, "%s: not enough memory for the list of files", path);
     }
     if (json_object_size(shards) > SHARDS)
-        return fv_fail(FOVEA_EFORMAT, "%s: %zu files; at most %d are accepted", path,
+        return fv_fail(FOVEA_EFORMAT, "%s lists %zu files; at most %d are accepted", path,
                        json_object_size(shards), SHARDS);
     return FOVEA_OK;
 }
@@ -355,9 +356,11 @@ static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_
         else if ((*found)->shard == shard)
             replace(found, t);
         else
-            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is listed in %.80s, but is in %s",
-                           s->name, t->name, json_string_value(json_object_get(s->map, t->name)),
-                           file->bytes.path);
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "%s: tensor \"%.80s\" is listed in %.80s, but is in %s; fetch the files again",
+                s->name, t->name, json_string_value(json_object_get(s->map, t->name)),
+                file->bytes.path);
     }
     return FOVEA_OK;
 }
@@ -372,7 +375,8 @@ static fovea_status open_shard(fv_source *s, const fv_tensor *listed)
     FV_THEN(status, join_shard(s, s->file[s->files - 1], shard));
     for (uint32_t i = 0; i < s->count && status == FOVEA_OK; i++)
         if (s->by_name[i]->shard == shard)
-            status = fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is not in %.80s", s->name,
+            status = fv_fail(FOVEA_EFORMAT,
+                             "%s: tensor \"%.80s\" is not in %.80s; fetch the files again", s->name,
                              s->by_name[i]->name, name);
     return status;
 }
@@ -425,7 +429,7 @@ fovea_status fv_source_behind(fv_source *s, const char *prefix)
     const size_t n = strlen(prefix);
     char *plain;
     if (n + 1 >= sizeof s->prefix)
-        return fv_fail(FOVEA_EINVAL, "%s: a prefix of %zu characters; at most %zu are accepted",
+        return fv_fail(FOVEA_EINVAL, "%s: the prefix has %zu characters; at most %zu are accepted",
                        s->name, n, sizeof s->prefix - 2);
     snprintf(s->prefix, sizeof s->prefix, "%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "");
     FV_TRY(fv_wrappers_strip(&plain, s->prefix));
@@ -434,7 +438,7 @@ fovea_status fv_source_behind(fv_source *s, const char *prefix)
     fv_mem_free(plain);
     if (!any_begins_with(s, s->prefix))
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: no tensor's name begins with \"%s\"; others are called \"%.80s\"",
+                       "%s: no tensor's name begins with \"%s\"; another tensor is \"%.80s\"",
                        s->name, s->prefix, s->count ? s->by_name[s->count / 2]->name : "");
     return FOVEA_OK;
 }

@@ -99,10 +99,11 @@ fovea_status fv_store_folder_of(fv_store **out, const char *path)
 static fovea_status check_file(const fv_store *s, const fovea_model_file *f, size_t index)
 {
     if (!f->name || !*f->name)
-        return fv_fail(FOVEA_EINVAL, "%s: file %zu has no name", s->name, index);
+        return fv_fail(FOVEA_EINVAL, "%s: file %zu has no name; set its `name`", s->name, index);
     if (f->data ? f->size > SIZE_MAX / 2 : fv_size_add(f->offset, f->size) == UINT64_MAX)
-        return fv_fail(FOVEA_EINVAL, "%s/%.80s: its size of %llu bytes is not possible", s->name,
-                       f->name, (unsigned long long)f->size);
+        return fv_fail(FOVEA_EINVAL,
+                       "%s/%.80s: a size of %llu bytes is not possible; correct its `size`",
+                       s->name, f->name, (unsigned long long)f->size);
     return FOVEA_OK;
 }
 
@@ -128,7 +129,8 @@ static fovea_status copy_source(fv_store *s)
     const size_t count = s->source.n_files;
     FV_TRY(call(s, s->source.name ? s->source.name : "memory", "/"));
     if ((count && !files) || (!count && !s->source.open))
-        return fv_fail(FOVEA_EINVAL, "%s: no files; set `files` and `n_files`, or `open`", s->name);
+        return fv_fail(FOVEA_EINVAL, "%s has no files; set `files` and `n_files`, or `open`",
+                       s->name);
     FV_TRY(FV_MEM_ARRAY(&s->file, count, FV_MEM_MODEL, "list of files"));
     s->source.n_files = 0;
     for (size_t i = 0; i < count; i++) {
@@ -171,9 +173,11 @@ static fovea_status open_called(const fv_store *s, fv_blob *b, const char *name)
     if (!data)
         return FOVEA_OK;
     *b = (fv_blob){b->path, data, size, NULL, s->source.release ? s : NULL};
-    return size <= SIZE_MAX / 2 ? FOVEA_OK
-                                : fv_fail(FOVEA_EIO, "%s: its size of %llu bytes is not possible",
-                                          b->path, (unsigned long long)size);
+    return size <= SIZE_MAX / 2
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EIO,
+                         "%s: a size of %llu bytes is not possible; correct the caller's `open`",
+                         b->path, (unsigned long long)size);
 }
 
 static fovea_status open_file(fv_blob *b, const fovea_model_file *f)

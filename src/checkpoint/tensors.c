@@ -141,12 +141,14 @@ fovea_status fovea_tensors_read(const fovea_tensor *tensor, uint64_t first, uint
     assert(tensor->data || n == 0);
     enum fv_file_type type = fv_file_type_find(tensor->dtype);
     if (type == FV_FILE_TYPES || !fv_file_types[type].readable)
-        return fv_fail(FOVEA_ENOTSUP, "tensor \"%s\": values of type %s cannot be read",
-                       tensor->name, tensor->dtype);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "tensor \"%s\": values of type %s cannot be read; save them as F32, F16 or BF16",
+            tensor->name, tensor->dtype);
     uint64_t held = tensor->size / fv_file_types[type].bytes;
     if (first > held || n > held - first)
         return fv_fail(FOVEA_EINVAL,
-                       "tensor \"%s\": has %llu elements, which is fewer than asked for",
+                       "tensor \"%s\" has only %llu elements, fewer than were asked for",
                        tensor->name, (unsigned long long)held);
     if (n > 0)
         fv_tensor_read(&(fv_tensor){.dtype = (uint8_t)type, .data = tensor->data, .elements = held},
@@ -166,9 +168,9 @@ static fovea_status add_entry(json_t *header, const fovea_tensor *t, uint64_t *o
 {
     enum fv_file_type type = fv_file_type_find(t->dtype);
     if (type == FV_FILE_TYPES)
-        return refuse(t, "unknown dtype");
+        return refuse(t, "its dtype is unknown; use a dtype of safetensors");
     if (t->rank > 8)
-        return refuse(t, "more than 8 dimensions");
+        return refuse(t, "it has more than 8 dimensions");
     uint64_t bytes = fv_file_types[type].bytes;
     json_t *shape = json_array();
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -184,10 +186,10 @@ static fovea_status add_entry(json_t *header, const fovea_tensor *t, uint64_t *o
     }
     if (json_object_get(header, t->name)) {
         json_decref(entry);
-        return refuse(t, "named twice");
+        return refuse(t, "two tensors have this name");
     }
     if (json_object_set_new(header, t->name, entry) != 0)
-        return refuse(t, "its name is not UTF-8, or there is not enough memory");
+        return refuse(t, "its name is not UTF-8, or memory ran out");
     *offset = end;
     return FOVEA_OK;
 }
@@ -200,8 +202,7 @@ static fovea_status build_header(json_t *header, const fovea_tensor *tensors, si
     json_object_set_new(header, "__metadata__", texts);
     for (size_t i = 0; i < n_metadata; i++)
         if (json_object_set_new(texts, metadata[i][0], json_string(metadata[i][1])) != 0)
-            return fv_fail(FOVEA_EINVAL,
-                           "metadata \"%s\": not UTF-8, or there is not enough memory",
+            return fv_fail(FOVEA_EINVAL, "metadata \"%s\" is not UTF-8, or memory ran out",
                            metadata[i][0]);
     for (size_t i = 0; i < n; i++)
         FV_TRY(add_entry(header, &tensors[i], &offset));

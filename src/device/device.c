@@ -40,10 +40,10 @@ const char *fovea_backend_status(size_t index)
             return fv_backends[i]->status();
     static const char *const absent[] = {
 #ifndef FV_HAVE_CL
-        "cl: not part of this build, which found no OpenCL headers",
+        "cl: this build has no OpenCL, because it found no OpenCL headers",
 #endif
 #ifndef FV_HAVE_CUDA
-        "cuda: not part of this build",
+        "cuda: this build has no CUDA",
 #endif
         NULL,
     };
@@ -85,7 +85,8 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
     fovea_device_options o = FOVEA_DEVICE_OPTIONS_INIT;
     FV_TRY(FV_ABI_READ(o, options, FOVEA_DEVICE_OPTIONS_INIT));
     if (!(o.max_dispatch_seconds >= 0 && o.max_dispatch_seconds <= 1e3))
-        return fv_fail(FOVEA_EINVAL, "dispatches of at most %g s; give 0 (for 0.02 s) to 1000",
+        return fv_fail(FOVEA_EINVAL,
+                       "max_dispatch_seconds is %g; it must be from 0 (for 0.02 s) to 1000",
                        o.max_dispatch_seconds);
     if (!id || strcmp(id, "auto") == 0)
         id = "cpu";

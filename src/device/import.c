@@ -23,11 +23,12 @@ static fovea_status check_options(const fovea_external_image_options *o)
     FV_TRY(fv_known("external image kind", (int)o->kind, FOVEA_EXTERNAL_AHARDWAREBUFFER));
     FV_TRY(fv_known("frame format", (int)o->format, FOVEA_FORMAT_YUYV));
     if (o->width == 0 || o->height == 0 || o->width > UINT16_MAX || o->height > UINT16_MAX)
-        return fv_fail(FOVEA_EINVAL, "an external image of %u x %u pixels; sides must be 1 to %u",
+        return fv_fail(FOVEA_EINVAL,
+                       "the external image has %u x %u pixels; sides must be from 1 to %u",
                        o->width, o->height, (unsigned)UINT16_MAX);
     if (o->modifier)
         return fv_fail(FOVEA_ENOTSUP,
-                       "a dma-buf of modifier 0x%llx; ask its maker for a linear one "
+                       "the dma-buf has modifier 0x%llx; ask its producer for a linear one "
                        "(DRM_FORMAT_MOD_LINEAR, 0)",
                        (unsigned long long)o->modifier);
     return FOVEA_OK;
@@ -43,24 +44,27 @@ static fovea_status check_plane(const fovea_external_image_options *o, uint32_t 
         return fv_fail(FOVEA_EINVAL, "plane %u of the external image has no %s", i,
                        o->kind == FOVEA_EXTERNAL_DMABUF ? "file descriptor" : "memory");
     if (is_surface(o->kind) && (plane->offset || plane->stride))
-        return fv_fail(FOVEA_EINVAL,
-                       "plane %u: this kind of memory has its own layout; leave offset "
-                       "and stride at 0",
-                       i);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "plane %u: this kind of memory has its own layout; leave offset and stride 0", i);
     if (*stride < row || *stride > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "plane %u: a stride of %llu bytes; a row has %llu", i,
-                       (unsigned long long)*stride, (unsigned long long)row);
+        return fv_fail(FOVEA_EINVAL,
+                       "plane %u: the stride is %llu bytes, but a row has %llu; strides are at "
+                       "least a row and less than 4 GiB",
+                       i, (unsigned long long)*stride, (unsigned long long)row);
     if (shape->type == FV_F32 && (*stride != row || plane->offset % sizeof(float)))
         return fv_fail(FOVEA_EINVAL,
-                       "float planes must be packed, %llu bytes from row to row, and "
-                       "begin at a multiple of 4",
+                       "float planes must have a stride of %llu bytes, which is one row, and an "
+                       "offset that is a multiple of 4",
                        (unsigned long long)row);
     *need = plane->offset + *stride * (shape->rows - 1) + row;
     if (plane->offset > UINT32_MAX || *need > UINT32_MAX)
         return fv_fail(FOVEA_EINVAL,
-                       "plane %u ends beyond 4 GiB of its memory; import it separately", i);
+                       "plane %u ends more than 4 GiB after the start of its memory; pass a "
+                       "pointer to the plane and a small offset",
+                       i);
     if (plane->size && plane->size < *need)
-        return fv_fail(FOVEA_EINVAL, "plane %u: %zu bytes of memory; %llu are needed", i,
+        return fv_fail(FOVEA_EINVAL, "plane %u has %zu bytes of memory, but %llu are needed", i,
                        plane->size, (unsigned long long)*need);
     return FOVEA_OK;
 }
@@ -160,12 +164,13 @@ static fovea_status settle_for_host(fovea_external_image *p)
     p->method = p->kind == FOVEA_EXTERNAL_DMABUF ? "mmap" : "host memory";
     for (uint32_t i = 0; i < p->memories; i++)
         if (!p->memory[i].host && p->memory[i].shared.refused)
-            return fv_fail(FOVEA_ENOTSUP, "device %s: %s; and the host cannot map the dma-buf: %s",
-                           id, p->reason, strerror(p->memory[i].shared.refused));
+            return fv_fail(FOVEA_ENOTSUP,
+                           "device %s: %s; the host cannot map the dma-buf either: %s", id,
+                           p->reason, strerror(p->memory[i].shared.refused));
         else if (!p->memory[i].host)
             return fv_fail(FOVEA_ENOTSUP, "device %s: %s", id, p->reason);
     if (p->transfer == FOVEA_TRANSFER_HOST)
-        fv_log("%s: frames of an external image are copied by the host: %s", id, p->reason);
+        fv_log("%s: the host copies the frames of an external image: %s", id, p->reason);
     return FOVEA_OK;
 }
 
@@ -271,7 +276,7 @@ fovea_status fv_external_image_begin(const fovea_external_image *p,
 {
     if (acquire && acquire->event && by_host)
         return fv_fail(FOVEA_EINVAL,
-                       "a device's event was given, but the host reads the external image (%s); "
+                       "the fence is a device's event, but the host reads the external image (%s); "
                        "wait for the event first",
                        p->reason);
     if (acquire && acquire->fd > 0)

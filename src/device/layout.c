@@ -148,8 +148,8 @@ static fovea_status begin(job *j, fovea_layout layout, uint32_t width, uint32_t 
     FV_TRY(fv_known("layout", (int)layout, FV_LAYOUTS - 1));
     FV_TRY(fv_known("yuv", (int)yuv, FV_YUVS - 1));
     if (width < 1 || height < 1 || width > MAX_SIDE || height > MAX_SIDE)
-        return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %d", width,
-                       height, MAX_SIDE);
+        return fv_fail(FOVEA_EINVAL, "the frame has %u x %u pixels; sides must be from 1 to %d",
+                       width, height, MAX_SIDE);
     *j = (job){.layout = &fv_layouts[layout],
                .rule = &fv_yuv_table[yuv],
                .width = width,
@@ -306,11 +306,12 @@ static fovea_status complete(fovea_frame *own, const job *j, const fovea_frame *
     *own = *in;
     for (uint32_t p = 0; p < j->layout->planes; p++) {
         if (!in->pixels[p])
-            return fv_fail(FOVEA_EINVAL, "frame of %s has no pixels[%u]", j->layout->name, p);
+            return fv_fail(FOVEA_EINVAL, "the frame is %s, but pixels[%u] is NULL", j->layout->name,
+                           p);
         if (!in->stride[p])
             own->stride[p] = bytes[p];
         if (own->stride[p] < bytes[p])
-            return fv_fail(FOVEA_EINVAL, "stride[%u] of %zu bytes; a row of %s has %zu", p,
+            return fv_fail(FOVEA_EINVAL, "stride[%u] is %zu bytes, but a row of %s has %zu", p,
                            in->stride[p], j->layout->name, bytes[p]);
     }
     return FOVEA_OK;
@@ -327,8 +328,8 @@ fovea_status fovea_layout_convert(fovea_frame *out, const fovea_frame *in, fovea
     FV_TRY(begin(&j, layout, width, height, yuv));
     FV_TRY(complete(&from, &j, in));
     if (buffer_size_of(&j) > size || (buffer_size_of(&j) && !buffer))
-        return fv_fail(FOVEA_EINVAL, "a buffer of %zu bytes for a frame of %s; %zu are needed",
-                       size, j.layout->name, buffer_size_of(&j));
+        return fv_fail(FOVEA_EINVAL, "the buffer has %zu bytes, but a frame of %s needs %zu", size,
+                       j.layout->name, buffer_size_of(&j));
     if (all_as_is(&j))
         *out = from;
     else if (j.layout->format == FOVEA_FORMAT_NV12)

@@ -66,9 +66,9 @@ static fovea_status unknown(const char *text)
         at += (size_t)snprintf(all + at, sizeof all - at, "%s, ", fv_mech_table[m]->title);
     return fv_fail(
         FOVEA_ENOTSUP,
-        "attention '%.40s' is not supported; choose %smala-paper, foveated or, as 1 to 64 "
-        "tokens of margin, foveated:4; causal also retention, gla, delta-rule, "
-        "gated-delta-rule; all but softmax and foveated with sla-",
+        "attention '%.40s' is not supported; choose %smala-paper, foveated or foveated:N with a "
+        "margin of N = 1 to 64 tokens; for causal attention also retention, gla, delta-rule or "
+        "gated-delta-rule; all but softmax and foveated may have the prefix sla-",
         text, all);
 }
 
@@ -172,23 +172,24 @@ fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
     fv_attention_text(name, text);
     if (causal && (name->kind == FV_ATTENTION_FOVEATED ||
                    (name->kind == FV_ATTENTION_MECHANISM && !(t->wants & FV_WANT_CENTRED))))
-        return fv_fail(FOVEA_ENOTSUP,
-                       "causal %s attention is not supported; softmax, linear, mala, retention, "
-                       "gla and the delta rules are, linear and the rules with nala as their map",
-                       text);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "causal %s attention is not supported; use softmax, linear, mala, retention, gla or a "
+            "delta rule (linear and the rules also with the feature map of nala)",
+            text);
     if (name->kind == FV_ATTENTION_GLA && t->blocks > 1)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: the map gives %u features for each channel that decays; use a map of "
-                       "one, or retention",
+                       "%s: the feature map gives %u features for each channel that decays; use a "
+                       "map with one feature per channel, or retention",
                        text, t->blocks);
     if (!causal && name->kind >= FV_ATTENTION_RETENTION)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s attention is causal: the operators have it, models attend to all "
-                       "tokens; use linear there",
+                       "%s attention is only for causal operations, but models attend to all "
+                       "tokens; use linear",
                        text);
     if (!causal && name->kind == FV_ATTENTION_LINEAR && !fv_begins_with(t->title, linear))
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s attention is causal; where all tokens are attended to it is %s", text,
+                       "%s attention is only causal; for attention to all tokens use %s", text,
                        t->title);
     return FOVEA_OK;
 }

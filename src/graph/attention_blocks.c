@@ -46,13 +46,13 @@ static fovea_status range(uint32_t *first, uint32_t *last, const char *piece, co
             ok = number(last, &text);
     }
     if (!ok || *text || (*last < *first && *first < blocks))
-        return fv_fail(
-            FOVEA_EINVAL,
-            "attention '%s': give blocks as a number, a range such as 0-3, or 8- for all "
-            "from 8 on",
-            piece);
+        return fv_fail(FOVEA_EINVAL,
+                       "attention '%s': blocks must be a number, a range such as 0-3, or 8- for "
+                       "all blocks from 8 on",
+                       piece);
     if (*first >= blocks || *last >= blocks)
-        return fv_fail(FOVEA_EINVAL, "attention '%s': there is no block %u; the model has 0 to %u",
+        return fv_fail(FOVEA_EINVAL,
+                       "attention '%s': block %u does not exist; the model's blocks are 0 to %u",
                        piece, *first >= blocks ? *first : *last, blocks - 1);
     return FOVEA_OK;
 }
@@ -68,10 +68,9 @@ static fovea_status set(fv_attention_name *out, const char *text, size_t size, b
     if (base == (at != NULL))
         return fv_fail(
             FOVEA_EINVAL,
-            base ? "attention '%s': the first name is for all blocks and must not list any of "
-                   "them; write NAME+%s, with NAME for the others"
-                 : "attention '%s': after a '+' a name needs its blocks; write "
-                   "%s@0-3",
+            base ? "attention '%s': the first name applies to all blocks and must not list blocks; "
+                   "write NAME+%s, where NAME is the attention of the other blocks"
+                 : "attention '%s': a name after '+' must list its blocks; write %s@0-3",
             piece, piece);
     if (at) {
         FV_TRY(range(&first, &last, piece, at + 1, blocks));
@@ -111,8 +110,8 @@ fovea_status fv_attention_blocks_check(const fv_attention_name *name, uint32_t b
         FV_TRY(fv_attention_check(&name[i], false));
         if (fv_mech_table[name[i].mech]->wants & FV_WANT_SIGNED)
             return fv_fail(FOVEA_ENOTSUP,
-                           "attention %s in a model: its features may be negative, so there is "
-                           "nothing to divide by; use linear:elu1",
+                           "attention %s cannot be used in a model, because its features may be "
+                           "negative and cannot be normalised; use linear:elu1",
                            fv_attention_text(&name[i], text));
     }
     return FOVEA_OK;

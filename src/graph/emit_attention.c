@@ -135,8 +135,8 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     const uint64_t floats = fv_size_mul(a->heads, layout(a).floats);
     if (floats > FV_STATE_MOST) {
         b->status = fv_fail(FOVEA_ENOTSUP,
-                            "%s%s%s: %u heads of %u channels have states of %llu values, at most "
-                            "2^30 are supported; use more heads, or softmax attention",
+                            "%s%s%s: %u heads of %u channels have states of %llu values, but at "
+                            "most 2^30 are supported; use more heads, or softmax attention",
                             b->scope, *b->scope ? " " : "", label, a->heads, a->d,
                             (unsigned long long)floats);
         return;
@@ -175,8 +175,8 @@ void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_vie
     const uint64_t columns = a->heads * ((uint64_t)a->keys + 1);
     if (columns > UINT32_MAX) {
         FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
-                                   "%s: %u heads of %u keys have %llu numbers, at most 2^32 - 1 "
-                                   "are supported; use a smaller picture",
+                                   "%s: %u heads with %u keys need %llu numbers, but at most 2^32 "
+                                   "- 1 are supported; use a smaller picture",
                                    label, a->heads, a->keys, (unsigned long long)columns));
         return;
     }

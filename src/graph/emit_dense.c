@@ -14,10 +14,10 @@ static bool fits(fv_builder *b, const fv_grid *g)
 {
     if (b->status == FOVEA_OK &&
         (g->width > FV_UPSAMPLE_LONGEST || g->height > FV_UPSAMPLE_LONGEST))
-        b->status =
-            fv_fail(FOVEA_ENOTSUP,
-                    "a decoder's grid of %u x %u: sides are at most %d; use a smaller picture",
-                    g->width, g->height, FV_UPSAMPLE_LONGEST);
+        b->status = fv_fail(FOVEA_ENOTSUP,
+                            "the decoder's grid has %u x %u positions; sides must be at most %d: "
+                            "use a smaller picture",
+                            g->width, g->height, FV_UPSAMPLE_LONGEST);
     return b->status == FOVEA_OK;
 }
 

@@ -56,11 +56,11 @@ static void figures(char out[160], const fv_attention_name *trained, const fv_at
     out[0] = 0;
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
         if (kind(trained) == FV_ATTENTION_SOFTMAX && strcmp(measured[i].attention, text) == 0)
-            snprintf(out, 160,
-                     " In all blocks of a trained ViT-S/14 it left patch features with a cosine of "
-                     "%.2f at 224 pixels and %.2f at 518; foveated keeps %.2f and %.2f.",
-                     measured[i].at_224, measured[i].at_518, measured[0].at_224,
-                     measured[0].at_518);
+            snprintf(
+                out, 160,
+                " In all blocks of a trained ViT-S/14, this attention gave patch features with a "
+                "cosine of %.2f at 224 pixels and %.2f at 518; foveated gave %.2f and %.2f.",
+                measured[i].at_224, measured[i].at_518, measured[0].at_224, measured[0].at_518);
 }
 
 bool fv_untrained_note(char *line, size_t size, const fv_attention_name *trained,
@@ -83,12 +83,13 @@ bool fv_untrained_note(char *line, size_t size, const fv_attention_name *trained
     figures(loss, &trained[first], &run[first]);
     if (changed < blocks)
         snprintf(where, sizeof where, "%u of %u blocks", changed, blocks);
-    snprintf(line, size,
-             "%s%s attention runs in %s, whose weights were trained with %s.%s %s If they were "
-             "trained with it, say so in config.json: \"fovea\": {\"attention\": ...}",
-             now, mixed ? " and other" : "", where, own, loss,
-             kind(&trained[first]) == FV_ATTENTION_SOFTMAX
-                 ? "`fovea linearise` chooses and trains attentions for such a model."
-                 : "Leave the option out to run the model's own.");
+    snprintf(
+        line, size,
+        "%s%s attention runs in %s, whose weights were trained with %s.%s %s If the weights were "
+        "trained with this attention, say so in config.json: \"fovea\": {\"attention\": ...}",
+        now, mixed ? " and other" : "", where, own, loss,
+        kind(&trained[first]) == FV_ATTENTION_SOFTMAX
+            ? "`fovea linearise` chooses and trains attentions for such a model."
+            : "Leave the option out to use the model's own attention.");
     return true;
 }

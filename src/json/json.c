@@ -253,7 +253,7 @@ json_t *fv_json_parse(const char *text, size_t size, unsigned flags, fv_json_err
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         r.at = 3;
     if (size >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0)) {
-        snprintf(error->text, sizeof error->text, "is UTF-16; save it as UTF-8");
+        snprintf(error->text, sizeof error->text, "the text is UTF-16; save it as UTF-8");
         return NULL;
     }
     json_t *value =
@@ -262,10 +262,10 @@ json_t *fv_json_parse(const char *text, size_t size, unsigned flags, fv_json_err
         return value;
     json_decref(value);
     if (r.too_deep)
-        snprintf(error->text, sizeof error->text, "JSON nested deeper than %d levels",
+        snprintf(error->text, sizeof error->text, "the JSON is nested deeper than %d levels",
                  FV_JSON_DEPTH);
     else
-        snprintf(error->text, sizeof error->text, "line %d: not valid JSON: %s", said.line,
+        snprintf(error->text, sizeof error->text, "line %d is not valid JSON: %s", said.line,
                  said.text);
     return NULL;
 }

@@ -61,14 +61,13 @@ static fovea_status fail_quantised(const fv_config *c, const json_t *value)
     const int folder = slash ? (int)(slash - c->file) : 1;
     if (method && fv_index_of(method, converted, sizeof converted / sizeof *converted) < 0)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: quantised by %.60s, which is not supported; take the model that it was "
-                       "made of, of which --dtype int8 stores weights in 8 bits",
+                       "%s: the model was quantised by %.60s, which is not supported; use the "
+                       "original model, whose weights --dtype int8 stores in 8 bits",
                        c->file, method);
-    return fv_fail(
-        FOVEA_ENOTSUP,
-        "%s: quantised by %.60s; \"fovea convert %.*s OUT\" makes a float32 model of it, "
-        "of which --dtype int8 stores weights in 8 bits",
-        c->file, method ? method : "another program", folder, slash ? c->file : ".");
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: the model was quantised by %.60s; \"fovea convert %.*s OUT\" converts it "
+                   "to float32, and --dtype int8 then stores its weights in 8 bits",
+                   c->file, method ? method : "another program", folder, slash ? c->file : ".");
 }
 
 /* `more` is a second list, or NULL. */

@@ -31,8 +31,10 @@ static fovea_status fold_norm(struct affine *out, fv_tensor_reader *t, const cha
         if (bias)
             fv_tensor_read(bias, i, 1, &b);
         if (!(v >= 0))
-            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" has a variance of %g at %u",
-                           t->source->name, var->name, (double)v, i);
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "%s: tensor \"%s\" has a variance of %g at index %u; fetch the file again",
+                t->source->name, var->name, (double)v, i);
         const double factor = (double)g / sqrt((double)v + EPS);
         out->factor[i] = (float)factor;
         out->shift[i] = (float)(((double)b - (double)mu) * factor + (double)add);

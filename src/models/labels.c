@@ -44,12 +44,12 @@ static fovea_status read_by_id(char **label, uint32_t n, const fv_config *c, jso
     const char *key;
     json_t *value;
     if (!json_is_object(by_id))
-        return fv_config_fail(c, "id2label", "an object: the name of each class by its number");
+        return fv_config_fail(c, "id2label", "an object that maps class numbers to names");
     json_object_foreach(by_id, key, value) {
         long long class;
         if (!number_of(&class, key))
             return fv_fail(FOVEA_EFORMAT,
-                           "%s: \"id2label\" has the key \"%.40s\"; keys are numbers of classes",
+                           "%s: \"id2label\" has the key \"%.40s\"; keys must be class numbers",
                            c->file, key);
         if (class >= 0 && class < n)
             FV_TRY(keep(&label[class], value));

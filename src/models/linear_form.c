@@ -27,14 +27,15 @@ static fovea_status check(const fovea_linear_attention_params *given)
     for (int i = 0; i < NUMBERS; i++) {
         const double x = (double)*number_of(&f, i);
         if (x != 0 && !(x >= numbers[i].low && x <= numbers[i].high))
-            return fv_fail(FOVEA_EINVAL, "%s %g; give %g to %g, or 0 for the model's own",
+            return fv_fail(FOVEA_EINVAL,
+                           "%s is %g; it must be from %g to %g, or 0 for the model's own value",
                            numbers[i].key, x, numbers[i].low, numbers[i].high);
     }
-    return f.heads <= HEADS_MOST ? FOVEA_OK
-                                 : fv_fail(FOVEA_EINVAL,
-                                           "%s %u; give 1 to %u, or 0 for the "
-                                           "model's own",
-                                           HEADS, f.heads, HEADS_MOST);
+    return f.heads <= HEADS_MOST
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL,
+                         "%s is %u; it must be from 1 to %u, or 0 for the model's own value", HEADS,
+                         f.heads, HEADS_MOST);
 }
 
 fovea_status fv_linear_form_set(json_t *config, const char *file,
@@ -60,7 +61,7 @@ fovea_status fv_linear_form_set(json_t *config, const char *file,
         good = json_object_set_new(own, HEADS, json_integer(f.heads)) == 0;
     return good ? FOVEA_OK
                 : fv_fail(FOVEA_EFORMAT,
-                          "%s: keys cannot be added to \"%s\", which is not an object", file,
+                          "%s: keys cannot be added to \"%s\", because it is not an object", file,
                           SECTION);
 }
 

@@ -52,7 +52,7 @@ static fovea_status read_fields(struct reading *r, const char *file, const fv_co
     f.fields.object = json_copy(fields->object);
     if (!f.fields.object || (r->changes && json_object_update(f.fields.object, r->changes) != 0)) {
         json_decref(f.fields.object);
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory for its fields", fields->file);
+        return fv_fail(FOVEA_ENOMEM, "%s: not enough memory for its fields", fields->file);
     }
     fovea_status status = fv_processor_read(&m->preprocess, &name, &f);
     FV_THEN(status, read_reduced(m, &f.fields));

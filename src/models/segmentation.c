@@ -62,8 +62,10 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
     fovea_status status = FOVEA_OK;
     for (uint32_t i = 0; i < c && status == FOVEA_OK; i++) {
         if (!(shift[i] >= 0 && isfinite(shift[i])))
-            status = fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g, which is not a variance",
-                             t->source->name, n->var->name, (double)shift[i]);
+            status =
+                fv_fail(FOVEA_EFORMAT,
+                        "%s: tensor \"%s\" holds %g, which is not a variance; fetch the file again",
+                        t->source->name, n->var->name, (double)shift[i]);
         factor[i] = (float)(factor[i] / sqrt(shift[i] + BATCH_NORM_EPS));
     }
     fv_weight_read(&n->affine.b, 0, 1, shift);
@@ -115,8 +117,8 @@ static fovea_status choose_stage(uint32_t *stage, const fv_tensor_reader *t,
             return FOVEA_OK;
         }
     return fv_fail(FOVEA_ENOTSUP,
-                   "%s: tensor \"%s\" is a head for %u channels; this %s has %u in its last "
-                   "stage, and only heads of one stage are supported",
+                   "%s: tensor \"%s\" is a head for %u channels, but the last stage of this %s has "
+                   "%u; only heads that read one stage are supported",
                    t->source->name, weight->name, c, t->m->info.type, widths[n - 1]);
 }
 
@@ -128,7 +130,8 @@ static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const u
     const uint32_t classes = fv_tensor_dimension(weight, 0);
     FV_TRY(choose_stage(&s->stage, t, weight, widths, n));
     if (classes == 0 || classes > CLASSES)
-        return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" has %u classes; 1 to %u are accepted",
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: tensor \"%s\" has %u classes; from 1 to %u are supported",
                        t->source->name, weight->name, classes, CLASSES);
     FV_TRY(fv_reader_matrix(&s->head.w, t, "", f->linear, "weight", classes, widths[s->stage]));
     if (fv_reader_find(t, "", f->linear, "bias"))
@@ -167,10 +170,10 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
     if (f)
         FV_TRY(read_head(&t, f, widths, n));
     else if (m->segmentation_source)
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: holds neither \"segmentation_head.weight\" nor "
-                       "\"decode_head.conv_seg.weight\"",
-                       t.source->name);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s contains neither \"segmentation_head.weight\" nor \"decode_head.conv_seg.weight\"",
+            t.source->name);
     fv_tensor_reader rest = {.m = m, .source = source};
     fv_reader_begin(&rest);
     fv_reader_leave(&rest, "", "_head"); /* heads of other kinds, used in training */

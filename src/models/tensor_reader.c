@@ -126,7 +126,7 @@ bool fv_reader_nearest(char root[FV_READER_ROOT], const fv_tensor_reader *t, con
 /* Returns a prefix of names in the format of messages. */
 static const char *shown(char out[FV_READER_ROOT + 16], const char *root)
 {
-    snprintf(out, FV_READER_ROOT + 16, *root ? "\"%s\"" : "those without a prefix", root);
+    snprintf(out, FV_READER_ROOT + 16, *root ? "\"%s\"" : "the tensors without a prefix", root);
     return out;
 }
 
@@ -170,11 +170,11 @@ void fv_reader_tell_unread(const fv_source *s)
     char text[1024] = "", root[FV_READER_ROOT + 16], other[FV_READER_ROOT + 16];
     uint32_t parts = 0, rest = 0;
     if (s->twice)
-        fv_log("%s: the model is stored twice; %s %s used, %s not", s->name, shown(root, s->root),
-               fv_wrappers_keep(s->root, strlen(s->root)) == FV_KEPT_AVERAGE
-                   ? "(averaged weights) is"
-                   : "is",
-               shown(other, s->other));
+        fv_log(
+            "%s: the model is stored twice; %s %s used, and %s not", s->name, shown(root, s->root),
+            fv_wrappers_keep(s->root, strlen(s->root)) == FV_KEPT_AVERAGE ? "(averaged weights) is"
+                                                                          : "is",
+            shown(other, s->other));
     for (uint32_t i = 0, next; i < s->count; i = next) {
         next = i + 1;
         if (!is_unread(s, i))
@@ -193,10 +193,10 @@ void fv_reader_tell_unread(const fv_source *s)
             snprintf(text + used, sizeof text - used, "%s\"%.80s\"", used ? ", " : "", name);
     }
     if (rest)
-        fv_log("%s: not used: %s and %u tensors of %u other parts", s->name, text, rest,
-               parts - MOST);
+        fv_log("%s: these tensors are not used: %s and %u tensors of %u other parts", s->name, text,
+               rest, parts - MOST);
     else if (parts)
-        fv_log("%s: not used: %s", s->name, text);
+        fv_log("%s: these tensors are not used: %s", s->name, text);
 }
 
 /* ---- names ---- */
@@ -225,9 +225,8 @@ const char *fv_reader_elsewhere(fv_reader_hint *out, const fv_tensor_reader *t, 
         const size_t n = strlen(plain) - strlen(end) + 1;
         if (fv_ends_with(plain, end) && n < FV_SOURCE_PREFIX)
             snprintf(out->text, sizeof out->text,
-                     "; it is there with the prefix \"%.*s\": add --prefix %.*s, or \"fovea\": "
-                     "{\"prefix\": "
-                     "\"%.*s\"}",
+                     "; the file has it with the prefix \"%.*s\": add --prefix %.*s, or \"fovea\": "
+                     "{\"prefix\": \"%.*s\"}",
                      (int)n, plain, (int)n, plain, (int)n, plain);
     }
     return out->text;
@@ -238,11 +237,10 @@ fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, cons
     char adapter[FV_READER_NAME];
     fv_reader_hint hint;
     if (fv_reader_names(adapter, t, "lora_A."))
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: tensor \"%s\" is missing, but there is \"%.160s\": adapters of LoRA are "
-            "not applied; call merge_and_unload() before the model is saved",
-            t->source->name, name, adapter);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: tensor \"%s\" is missing, but \"%.160s\" is present: LoRA adapters are "
+                       "not applied; call merge_and_unload() before saving the model",
+                       t->source->name, name, adapter);
     return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" %s is missing; does %s belong to it%s",
                    t->source->name, name, what, t->config,
                    *fv_reader_elsewhere(&hint, t, name) ? hint.text : "?");
@@ -251,11 +249,11 @@ fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, cons
 fovea_status fv_reader_fail_names(const fv_tensor_reader *t, const char *what, const char *first)
 {
     fv_reader_hint hint;
-    return fv_fail(FOVEA_EFORMAT,
-                   "%s: its tensors have none of the names of %s (\"%s\"); is \"model_type\" in %s "
-                   "right%s",
-                   t->source->name, what, first, t->config,
-                   *fv_reader_elsewhere(&hint, t, first) ? hint.text : "?");
+    return fv_fail(
+        FOVEA_EFORMAT,
+        "%s contains none of the tensor names of %s (\"%s\"); is \"model_type\" in %s correct%s",
+        t->source->name, what, first, t->config,
+        *fv_reader_elsewhere(&hint, t, first) ? hint.text : "?");
 }
 
 bool fv_reader_lists(const fv_tensor_reader *t, const char *prefix, const char *stem,
@@ -320,7 +318,8 @@ fovea_status fv_reader_check_size(const fv_tensor_reader *t, const char *what, u
 {
     if (n > 0 && n <= most)
         return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u, expected 1 to %u", t->source->name, what, n, most);
+    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u; it must be from 1 to %u", t->source->name, what, n,
+                   most);
 }
 
 fovea_status fv_reader_agree(const fv_tensor_reader *t, const fv_config *c, const char *key,
@@ -352,7 +351,7 @@ fovea_status fv_reader_dimension(uint32_t *out, const fv_tensor_reader *t, const
         return fv_reader_missing(t, name, what);
     if (*out > 0 && *out <= most)
         return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" makes the %s %u, expected 1 to %u",
+    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" gives a %s of %u; it must be from 1 to %u",
                    t->source->name, tensor->name, what, *out, most);
 }
 
@@ -397,11 +396,10 @@ static fovea_status find_checked(const fv_tensor **out, const fv_tensor_reader *
                        t->source->name, name, found, expected, t->config);
     }
     if (!fv_file_types[tensor->dtype].floating)
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: tensor \"%s\" has type %s; if it was quantised, \"fovea convert %s OUT\" "
-            "makes float32 of it, else save it as F32, F16 or BF16",
-            t->source->name, name, fv_file_types[tensor->dtype].name, t->source->name);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: tensor \"%s\" has type %s; if the model was quantised, \"fovea convert "
+                       "%s OUT\" converts it to float32, else save the tensor as F32, F16 or BF16",
+                       t->source->name, name, fv_file_types[tensor->dtype].name, t->source->name);
     t->source->mark[fv_source_place(t->source, tensor)] = FV_MARK_READ;
     *out = tensor;
     return FOVEA_OK;
@@ -507,8 +505,8 @@ fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
         if (fv_begins_with(tensor->plain, whole) && fv_file_types[tensor->dtype].floating &&
             tensor->elements > 0 && t->source->mark[i] == FV_MARK_NONE)
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: tensor \"%.160s\" is not used by a %s: remove it if the model "
-                           "does not need it, else this variant is not supported",
+                           "%s: tensor \"%.160s\" is not used by a %s: remove it if the model does "
+                           "not need it; otherwise this variant is not supported",
                            t->source->name, tensor->name, t->m->info.type);
     }
     return FOVEA_OK;

@@ -19,9 +19,10 @@ fovea_status fv_box_view_of(fv_box_view *out, const fovea_box *box, uint32_t wid
     const double aspect = (double)width / height;
     if (!isfinite(box->x) || !isfinite(box->y) || !isfinite(w) || !isfinite(h) || w < 0 || h < 0 ||
         (w == 0 && h == 0))
-        return fv_fail(FOVEA_EINVAL,
-                       "a box at %g, %g of %g x %g pixels has no area; give positive sides", box->x,
-                       box->y, w, h);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "the box at %g, %g with %g x %g pixels has no area; its sides must be positive", box->x,
+            box->y, w, h);
     out->middle[0] = (float)(box->x + w * 0.5);
     out->middle[1] = (float)(box->y + h * 0.5);
     if (w > aspect * h)
@@ -76,7 +77,7 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
     size_t stride[2];
     if (format == FOVEA_FORMAT_PLANES_F32)
         return fv_fail(FOVEA_EINVAL,
-                       "boxes are cut out of bytes, not out of float planes; give 8-bit pixels");
+                       "boxes cannot be cropped from float planes; pass 8-bit pixels");
     FV_TRY(fv_known("format", (int)format, FOVEA_FORMAT_YUYV));
     FV_TRY(fv_known("yuv", (int)yuv, FV_YUVS - 1));
     for (int i = 0; i < 1 + (format == FOVEA_FORMAT_NV12); i++) {
@@ -84,8 +85,8 @@ static fovea_status open_reader(reader *r, const fovea_frame *frame, fovea_pixel
         const size_t least = format == FOVEA_FORMAT_NV12 && i == 0 ? width : row;
         stride[i] = frame->stride[i] ? frame->stride[i] : least;
         if (stride[i] < least)
-            return fv_fail(FOVEA_EINVAL, "the stride of plane %d is %zu bytes; a row has %zu", i,
-                           stride[i], least);
+            return fv_fail(FOVEA_EINVAL, "the stride of plane %d is %zu bytes, but a row has %zu",
+                           i, stride[i], least);
     }
     *r = (reader){frame->pixels[0], stride[0], format, {0}, &fv_yuv_table[yuv]};
     if (format == FOVEA_FORMAT_NV12)
@@ -170,10 +171,10 @@ fovea_status fovea_box_crop(const fovea_frame *frame, fovea_pixel_format format,
     FV_TRY(fv_require(box, "the box"));
     FV_TRY(fv_require(out, "the pointer to the crop"));
     if (width == 0 || height == 0 || out_width < 2 || out_height < 2)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "a crop of %u x %u pixels out of a frame of %u x %u; its sides must be at least 2",
-            out_width, out_height, width, height);
+        return fv_fail(FOVEA_EINVAL,
+                       "the crop has %u x %u pixels and the frame %u x %u; sides of the crop must "
+                       "be at least 2, and those of the frame at least 1",
+                       out_width, out_height, width, height);
     FV_TRY(open_reader(&r, frame, format, yuv, width));
     FV_TRY(fv_box_view_of(&view, box, out_width, out_height));
     const side across = side_of(view.middle[0], view.scale[0], width, out_width);

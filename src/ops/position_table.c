@@ -163,7 +163,9 @@ fovea_status fv_posemb_plan(fv_posemb_table *out, enum fv_pos_rule rule, uint32_
     *out = (fv_posemb_table){0};
     if (!in_w || !in_h || !out_w || !out_h || in_w > SIDE_MAX || in_h > SIDE_MAX ||
         out_w > SIDE_MAX || out_h > SIDE_MAX)
-        return fv_fail(FOVEA_EINVAL, "positions: cannot resize a table of %ux%u to a grid of %ux%u",
+        return fv_fail(FOVEA_EINVAL,
+                       "positions: a table of %ux%u cannot be resized to a grid of %ux%u; use a "
+                       "smaller picture",
                        in_w, in_h, out_w, out_h);
     const bool same = in_w == out_w && in_h == out_h;
     const uint32_t longer = out_w > out_h ? out_w : out_h;

@@ -141,15 +141,14 @@ static fovea_status checked_size(uint32_t *width, uint32_t *height, uint64_t w, 
 {
     if (w == 0 || h == 0)
         return fv_fail(FOVEA_EINVAL,
-                       "preprocess: a resize of %ux%u to %llux%llu; give it a size, or a picture "
-                       "that is less narrow",
+                       "preprocess: a picture of %ux%u would be resized to %llux%llu; set a size, "
+                       "or use a picture that is less narrow",
                        in_w, in_h, (unsigned long long)w, (unsigned long long)h);
     if (w > SIDE_MAX || h > SIDE_MAX)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "preprocess: a picture of %ux%u becomes %llux%llu; sides are at most %u; crop it "
-            "first or resize to an exact size",
-            in_w, in_h, (unsigned long long)w, (unsigned long long)h, SIDE_MAX);
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: a picture of %ux%u would be resized to %llux%llu, but sides "
+                       "are at most %u; crop it first or resize to an exact size",
+                       in_w, in_h, (unsigned long long)w, (unsigned long long)h, SIDE_MAX);
     *width = (uint32_t)w;
     *height = (uint32_t)h;
     return FOVEA_OK;
@@ -173,13 +172,17 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         h = by_width ? bw * in_h / in_w : bh;
     } else if (p->resize == FOVEA_RESIZE_PATCHES) {
         if (p->patch < 1 || p->patch > SIDE_MAX || p->most_patches < 1)
-            return fv_fail(FOVEA_EINVAL, "preprocess: a resize to %u patches of %u pixels",
-                           p->most_patches, p->patch);
+            return fv_fail(
+                FOVEA_EINVAL,
+                "preprocess: most_patches is %u and patch is %u pixels; both must be at least 1",
+                p->most_patches, p->patch);
         fit_patches(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_FIT) {
         if (p->patch < 1 || p->patch > SIDE_MAX || p->resize_width > SIDE_MAX ||
             p->resize_height > SIDE_MAX)
-            return fv_fail(FOVEA_EINVAL, "preprocess: a fit to %ux%u in patches of %u pixels",
+            return fv_fail(FOVEA_EINVAL,
+                           "preprocess: the size %ux%u or the patch of %u pixels is out of range; "
+                           "set a patch of at least 1",
                            p->resize_width, p->resize_height, p->patch);
         fit_side(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_LONG) {
@@ -190,11 +193,15 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         fit_within(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_COVER || p->resize == FOVEA_RESIZE_INSIDE) {
         if (p->resize_width == 0 || p->resize_height == 0)
-            return fv_fail(FOVEA_EINVAL, "preprocess: a resize to %ux%u pixels", p->resize_width,
-                           p->resize_height);
+            return fv_fail(FOVEA_EINVAL,
+                           "preprocess: the size is %ux%u pixels; set resize_width and "
+                           "resize_height to at least 1",
+                           p->resize_width, p->resize_height);
         fit_rounded(&w, &h, p, p->resize == FOVEA_RESIZE_COVER);
     } else if (p->resize != FOVEA_RESIZE_NONE) {
-        return fv_fail(FOVEA_EINVAL, "preprocess: unknown resize rule %d", (int)p->resize);
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: resize rule %d is unknown; choose a value of fovea_resize",
+                       (int)p->resize);
     }
     return checked_size(width, height, w, h, in_w, in_h);
 }
@@ -285,35 +292,44 @@ static fovea_status rules_check(const fovea_preprocess *p)
         [FOVEA_FILTER_BOX] = "box",           [FOVEA_FILTER_HAMMING] = "Hamming",
     };
     if ((unsigned)p->filter >= sizeof names / sizeof *names)
-        return fv_fail(FOVEA_EINVAL, "preprocess: unknown filter %d", (int)p->filter);
-    if ((unsigned)p->resample > FOVEA_RESAMPLE_FLOAT || (unsigned)p->crop > FOVEA_CROP_UP ||
-        (unsigned)p->pad > FOVEA_PAD_CENTRED)
-        return fv_fail(FOVEA_EINVAL, "preprocess: resample %d, crop %d or pad %d is unknown",
-                       (int)p->resample, (int)p->crop, (int)p->pad);
-    if (p->crop_width > SIDE_MAX || p->crop_height > SIDE_MAX || p->pad_width > SIDE_MAX ||
-        p->pad_height > SIDE_MAX || p->first_long_edge > SIDE_MAX || p->first_multiple > SIDE_MAX)
         return fv_fail(FOVEA_EINVAL,
-                       "preprocess: a crop to %ux%u, a padding to %ux%u or a first resize to %u "
-                       "and multiples of %u; sides are at most %u",
-                       p->crop_width, p->crop_height, p->pad_width, p->pad_height,
-                       p->first_long_edge, p->first_multiple, SIDE_MAX);
+                       "preprocess: filter %d is unknown; choose a value of fovea_filter",
+                       (int)p->filter);
+    FV_TRY(fv_known("preprocess: resample", (int)p->resample, FOVEA_RESAMPLE_FLOAT));
+    FV_TRY(fv_known("preprocess: crop", (int)p->crop, FOVEA_CROP_UP));
+    FV_TRY(fv_known("preprocess: pad", (int)p->pad, FOVEA_PAD_CENTRED));
+    const struct {
+        const char *name;
+        uint32_t value;
+    } sides[] = {
+        {"crop_width", p->crop_width},
+        {"crop_height", p->crop_height},
+        {"pad_width", p->pad_width},
+        {"pad_height", p->pad_height},
+        {"first_long_edge", p->first_long_edge},
+        {"first_multiple", p->first_multiple},
+    };
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        if (sides[i].value > SIDE_MAX)
+            return fv_fail(FOVEA_EINVAL, "preprocess: %s is %u; it must be at most %u",
+                           sides[i].name, sides[i].value, SIDE_MAX);
     const bool narrow_filter = p->filter == FOVEA_FILTER_BILINEAR ||
                                p->filter == FOVEA_FILTER_BICUBIC ||
                                p->filter == FOVEA_FILTER_NEAREST;
     const bool boxy = p->filter == FOVEA_FILTER_BOX || p->filter == FOVEA_FILTER_HAMMING;
     if (p->resample != FOVEA_RESAMPLE_PILLOW && p->no_antialias && !narrow_filter)
         return fv_fail(FOVEA_EINVAL,
-                       "preprocess: the %s filter without antialias; torchvision has only bilinear "
-                       "and bicubic without it",
+                       "preprocess: the %s filter needs antialias, as in torchvision; without "
+                       "antialias use bilinear or bicubic",
                        names[p->filter]);
     if (p->resample == FOVEA_RESAMPLE_FLOAT && boxy)
         return fv_fail(FOVEA_EINVAL,
-                       "preprocess: the %s filter on floats; torchvision has bilinear, bicubic, "
-                       "Lanczos and nearest",
+                       "preprocess: the %s filter cannot resize floats, as in torchvision; use "
+                       "bilinear, bicubic, Lanczos or nearest",
                        names[p->filter]);
     if (p->blur && p->resample != FOVEA_RESAMPLE_FLOAT)
-        return fv_fail(FOVEA_EINVAL, "preprocess: a blur before a resize of bytes; it needs "
-                                     "FOVEA_RESAMPLE_FLOAT");
+        return fv_fail(FOVEA_EINVAL, "preprocess: a blur before a resize needs floats; set "
+                                     "resample to FOVEA_RESAMPLE_FLOAT");
     return FOVEA_OK;
 }
 
@@ -326,14 +342,16 @@ static fovea_status pad_zeros(fv_picture *out, const fovea_preprocess *p)
     if (p->pad == FOVEA_PAD_ZERO) {
         if (width > p->pad_width || height > p->pad_height)
             return fv_fail(FOVEA_EINVAL,
-                           "preprocess: a picture of %ux%u is to be padded to %ux%u; make the "
+                           "preprocess: a picture of %ux%u cannot be padded to %ux%u; make the "
                            "padding larger or the resize smaller",
                            width, height, p->pad_width, p->pad_height);
         out->width = p->pad_width;
         out->height = p->pad_height;
     } else if (p->pad == FOVEA_PAD_CENTRED) {
         if (p->pad_width == 0 || p->pad_height == 0)
-            return fv_fail(FOVEA_EINVAL, "preprocess: padding to multiples of %ux%u pixels",
+            return fv_fail(FOVEA_EINVAL,
+                           "preprocess: padding to multiples of %ux%u pixels is not possible; set "
+                           "pad_width and pad_height to at least 1",
                            p->pad_width, p->pad_height);
         uint32_t w = 0, h = 0;
         FV_TRY(checked_size(&w, &h, multiple_of(width, p->pad_width),
@@ -394,7 +412,8 @@ fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_
 {
     *out = (fv_picture){0};
     if (in_w == 0 || in_h == 0 || in_w > SIDE_MAX || in_h > SIDE_MAX)
-        return fv_fail(FOVEA_EINVAL, "preprocess: a frame of %ux%u; sides must be 1 to %u", in_w,
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: the frame has %ux%u pixels; sides must be from 1 to %u", in_w,
                        in_h, SIDE_MAX);
     FV_TRY(rules_check(p));
     return picture_plan(out, p, in_w, in_h);
@@ -439,15 +458,17 @@ fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preproces
         out->std[c] = usual->std[c];
     }
     if (!between(out->rescale, 1 / VALUE_MOST, VALUE_MOST))
-        return fv_fail(FOVEA_EINVAL, "preprocess: rescale %g; give 1e-6 to 1e6, or 0 (1/255)",
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: rescale is %g; it must be from 1e-6 to 1e6, or 0 for 1/255",
                        (double)out->rescale);
     for (int c = 0; c < 3; c++)
         if (!between(out->std[c], 1 / VALUE_MOST, VALUE_MOST) ||
             !between(out->mean[c], -VALUE_MOST, VALUE_MOST))
-            return fv_fail(FOVEA_EINVAL,
-                           "preprocess: channel %d has mean %g and std %g; give a std of 1e-6 to "
-                           "1e6, a mean of at most 1e6, or zeros for the model's",
-                           c, (double)out->mean[c], (double)out->std[c]);
+            return fv_fail(
+                FOVEA_EINVAL,
+                "preprocess: channel %d has mean %g and std %g; std must be from 1e-6 to 1e6 and "
+                "mean from -1e6 to 1e6, or set all to 0 for the model's values",
+                c, (double)out->mean[c], (double)out->std[c]);
     return FOVEA_OK;
 }
 

@@ -417,16 +417,16 @@ fovea_status fv_resize_table_make(fv_resize_table *out, const fv_axis *a, const 
         own.antialias = true;
     w.taps = most_taps(a, &own) + 2 * w.radius;
     if (w.radius >= a->in)
-        return fv_fail(FOVEA_EINVAL,
-                       "preprocess: %u pixels that become %u are blurred over %u on each side, "
-                       "more than the picture has; make the picture or the resize larger",
-                       a->in, a->whole, w.radius);
-    if (fv_size_mul(a->size, w.taps) > TABLE_MAX)
         return fv_fail(
             FOVEA_EINVAL,
-            "preprocess: %u pixels become %u, padded to %u: the table would have %.0f MiB; make "
-            "the crop smaller or the resize larger",
-            a->in, a->whole, a->size, (double)a->size * w.taps * 4 / (1 << 20));
+            "preprocess: the blur of a resize from %u to %u pixels reaches %u pixels on each side, "
+            "more than the picture has; use a larger picture or resize to a larger size",
+            a->in, a->whole, w.radius);
+    if (fv_size_mul(a->size, w.taps) > TABLE_MAX)
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: the table for a resize from %u to %u pixels, padded to %u, "
+                       "would have %.0f MiB; use a smaller crop or resize to a larger size",
+                       a->in, a->whole, a->size, (double)a->size * w.taps * 4 / (1 << 20));
     const fovea_status status = make(out, &w);
     fv_mem_free(w.weight);
     fv_mem_free(w.old);

@@ -40,9 +40,10 @@ static fovea_status no_kernel(const fovea_plan *p, const fv_step *s, const fv_pr
     const char *why = fv_plan_refused_why(p, prob);
     fv_problem_format(text, sizeof text, prob);
     if (why)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%s: the device refused every kernel for %s, the first because: %s",
-                       s->label, text, why);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: the device refused every kernel for %s; the first was refused because: %s",
+            s->label, text, why);
     return fv_fail(FOVEA_ENOTSUP, "%s: device %s has no kernel for %s", s->label,
                    p->device->info.id, text);
 }

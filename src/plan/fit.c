@@ -135,7 +135,7 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_candidate *c,
     const bool value = c->oversize != FV_NO_VALUE;
     if (value || !scratch_fits(p, c))
         return fv_fail(FOVEA_ENOMEM,
-                       "%s: needs a buffer of %.1f MiB, device %s has buffers of at most "
+                       "%s: a buffer of %.1f MiB is needed, but buffers of device %s hold at most "
                        "%.1f MiB; use a smaller picture or activations of 16 bits%s",
                        value ? label_of(p, c->oversize) : "the kernels' scratch",
                        mib(value ? c->oversize_bytes : c->scratch), p->device->info.id,
@@ -146,7 +146,7 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_candidate *c,
                    "smaller picture, linear attention or %s",
                    mib(bytes), limited ? "the limit is" : "the device has",
                    mib(limited ? r->memory_limit : memory),
-                   limited || p->free_memory == UINT64_MAX ? "" : " free after them", fewer);
+                   limited || p->free_memory == UINT64_MAX ? "" : " free after the weights", fewer);
 }
 
 /* Fails if a packed weight is larger than the device's largest buffer. Each packed weight is one
@@ -163,11 +163,10 @@ static fovea_status check_weights(const fovea_plan *p, const fv_plan_candidate *
             const uint64_t size = fv_packed_size(
                 &s->use[o].weight, fv_step_packer(s, sp->kernel, o), &prob, &sp->knobs);
             if (size > p->limits.largest)
-                return fv_fail(
-                    FOVEA_ENOMEM,
-                    "%s: has a weight of %.1f MiB, device %s has buffers of at most %.1f "
-                    "MiB; use weights of fewer bits or another device",
-                    s->label, mib(size), p->device->info.id, mib(p->limits.largest));
+                return fv_fail(FOVEA_ENOMEM,
+                               "%s: a weight has %.1f MiB, but buffers of device %s hold at most "
+                               "%.1f MiB; use weights of fewer bits or another device",
+                               s->label, mib(size), p->device->info.id, mib(p->limits.largest));
         }
     }
     return FOVEA_OK;

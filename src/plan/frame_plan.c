@@ -21,13 +21,14 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
 {
     if (o->frame.width == 0 || o->frame.height == 0 || o->frame.width > MAX_SIDE ||
         o->frame.height > MAX_SIDE)
-        return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %u",
+        return fv_fail(FOVEA_EINVAL, "the frame has %u x %u pixels; sides must be from 1 to %u",
                        o->frame.width, o->frame.height, MAX_SIDE);
     if (o->frame.count > MAX_COUNT)
-        return fv_fail(FOVEA_EINVAL, "%u frames at a time; %u at most", o->frame.count, MAX_COUNT);
+        return fv_fail(FOVEA_EINVAL, "frame.count is %u; it must be at most %u", o->frame.count,
+                       MAX_COUNT);
     FV_TRY(fv_known("frame format", (int)o->frame.format, FOVEA_FORMAT_YUYV));
     if ((unsigned)o->yuv > FOVEA_YUV_2020_FULL)
-        return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; FOVEA_YUV_601 is what cameras give",
+        return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; cameras usually deliver FOVEA_YUV_601",
                        (int)o->yuv);
     FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));
     FV_TRY(fv_known("weights", (int)o->weights, FOVEA_DTYPE_I8));
@@ -36,12 +37,13 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
     if (o->compute != FOVEA_COMPUTE_F32 && o->compute != FOVEA_COMPUTE_AUTO &&
         ((o->weights != FOVEA_DTYPE_F32 && o->weights != FOVEA_DTYPE_I8) ||
          o->activations != FOVEA_DTYPE_F32))
-        return fv_fail(FOVEA_EINVAL, "compute in 16 or 8 bits settles how weights and activations "
-                                     "are stored; leave their types at FOVEA_DTYPE_F32, or weights "
-                                     "at FOVEA_DTYPE_I8");
+        return fv_fail(FOVEA_EINVAL,
+                       "`compute` in 16 or 8 bits decides how weights and activations are stored; "
+                       "leave their types at FOVEA_DTYPE_F32, or set weights to FOVEA_DTYPE_I8");
     FV_TRY(fv_known("on_device_lost", (int)o->on_device_lost, FOVEA_DEVICE_LOST_CPU));
     if (!(o->device_timeout_seconds >= 0 && o->device_timeout_seconds <= 1e6))
-        return fv_fail(FOVEA_EINVAL, "a device lost after %g s; give 0 (10) to 1e6",
+        return fv_fail(FOVEA_EINVAL,
+                       "device_timeout_seconds is %g; it must be from 0 (for 10 s) to 1e6",
                        o->device_timeout_seconds);
     return FOVEA_OK;
 }
@@ -62,11 +64,12 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
             if (strcmp(known, names[i]) == 0)
                 break;
         if (!known)
-            return fv_fail(FOVEA_EINVAL,
-                           "output '%s': this %s model has none of that name; its main one is %s",
-                           names[i], p->model->info.type, first);
+            return fv_fail(
+                FOVEA_EINVAL,
+                "output '%s': a %s model has no output of that name; its main output is %s",
+                names[i], p->model->info.type, first);
         if (fv_graph_wanted(&p->graph, known))
-            return fv_fail(FOVEA_EINVAL, "output '%s' is named twice", known);
+            return fv_fail(FOVEA_EINVAL, "output '%s' is listed twice; list it once", known);
         p->graph.wanted[p->graph.n_wanted++] = (fv_wanted){.name = known, .value = FV_NO_VALUE};
     }
     return FOVEA_OK;
@@ -127,8 +130,10 @@ static fovea_status plan_crops(fovea_plan *p, fovea_plan_options *seen, const fo
     const fovea_box whole = fv_whole_frame(p);
     fv_box_view view;
     if (width < 2 || height < 2)
-        return fv_fail(FOVEA_EINVAL, "preprocess: a box of %u x %u pixels; give it a size", width,
-                       height);
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: the box has %u x %u pixels; set resize_width and resize_height "
+                       "to at least 2",
+                       width, height);
     FV_TRY(fv_box_view_of(&view, &whole, width, height));
     const fv_box_place at = fv_box_view_place(&view, width, height);
     p->frame.picture = (fv_picture){.width = width,
@@ -167,24 +172,23 @@ static fovea_status plan_grid(fovea_plan *p)
     const fv_grid *g = &p->options.grid;
     if (g->width == 0 || g->height == 0)
         return fv_fail(FOVEA_EINVAL,
-                       "picture of %u x %u pixels is smaller than one patch of %u; use a larger "
-                       "size",
+                       "the picture has %u x %u pixels, which is smaller than one patch of %u; use "
+                       "a larger size",
                        i->width, i->height, m->patch);
     if ((uint64_t)g->width * g->height > MAX_TOKENS)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "picture of %u x %u pixels has more than %u patches of %u; use a smaller one", i->width,
-            i->height, MAX_TOKENS, m->patch);
+        return fv_fail(FOVEA_EINVAL,
+                       "the picture has %u x %u pixels, which is more than %u patches of %u; use a "
+                       "smaller size",
+                       i->width, i->height, MAX_TOKENS, m->patch);
     i->ignored_right = i->width > g->width * g->stride ? i->width - g->width * g->stride : 0;
     i->ignored_bottom = i->height > g->height * g->stride ? i->height - g->height * g->stride : 0;
     i->grid_width = p->options.grid.width;
     i->grid_height = p->options.grid.height;
     i->tokens = fv_grid_tokens(&p->options.grid);
     if (i->ignored_right || i->ignored_bottom)
-        fv_log(
-            "picture of %u x %u is not a multiple of the patch (%u): %u columns at the right and "
-            "%u rows at the bottom are ignored",
-            i->width, i->height, m->patch, i->ignored_right, i->ignored_bottom);
+        fv_log("the picture's sides (%u x %u) are not multiples of the patch (%u): %u columns at "
+               "the right and %u rows at the bottom are ignored",
+               i->width, i->height, m->patch, i->ignored_right, i->ignored_bottom);
     return FOVEA_OK;
 }
 
@@ -250,8 +254,8 @@ static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     p->options.half_sums = p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
     if (o->activations != FOVEA_DTYPE_F32 && !p->limits.throughput && !p->options.half_sums)
         return fv_fail(FOVEA_ENOTSUP,
-                       "activations of 16 bits on device %s: its kernels read float32; set weights "
-                       "only",
+                       "device %s cannot compute activations of 16 bits, because its kernels read "
+                       "float32; set only the type of the weights",
                        p->device->info.id);
     p->info.count = o->frame.count ? o->frame.count : 1;
     p->staged = o->on_device_lost == FOVEA_DEVICE_LOST_CPU;
@@ -270,7 +274,7 @@ static fovea_status emit(fovea_plan *p, fv_builder *b, const fovea_plan_options 
     else
         FV_TRY(fv_picture_plan(&p->frame.picture, &pre, o->frame.width, o->frame.height));
     if (p->frame.picture.width > MAX_SIDE || p->frame.picture.height > MAX_SIDE)
-        return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
+        return fv_fail(FOVEA_EINVAL, "the picture has %u x %u pixels; sides must be at most %u",
                        p->frame.picture.width, p->frame.picture.height, MAX_SIDE);
     FV_TRY(plan_grid(p));
     settle_compute(p, o);
@@ -304,10 +308,10 @@ fovea_status fv_frame_emit(fovea_plan **out, fv_builder *b, const fovea_model *m
     fovea_plan *p;
     FV_TRY(fv_frame_check(options));
     if (!model->family->emit)
-        return fv_fail(FOVEA_EINVAL,
-                       "a %s model reads sequences, not pictures; use fovea_sequence_create, or "
-                       "`fovea lm`",
-                       model->info.type);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "a %s model reads sequences, not pictures; use fovea_sequence_create or `fovea lm`",
+            model->info.type);
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
     /* The public model is const; its reference count and its list of packed weights change under
      * its lock. */

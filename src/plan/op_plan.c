@@ -14,7 +14,8 @@ static fovea_status emit_gemm(fovea_plan *p, fv_builder *b, const fovea_gemm_opt
 {
     if (o->in == 0 || o->out == 0 || o->in > 1u << 20 || o->out > 1u << 20 || !o->weight)
         return fv_fail(FOVEA_EINVAL,
-                       "gemm of %u to %u channels: a weight and 1 to 2^20 channels are needed",
+                       "gemm has %u inputs and %u outputs; both must be from 1 to 2^20, and "
+                       "`weight` must be set",
                        o->in, o->out);
     const fv_activation *act = o->activation ? fv_activation_named(o->activation) : NULL;
     if (o->activation && !act)
@@ -43,10 +44,13 @@ fovea_status fv_op_options_check(const fv_op_options *o)
 {
     FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));
     if ((unsigned)o->storage > FOVEA_DTYPE_BF16 || (unsigned)o->out_storage > FOVEA_DTYPE_BF16)
-        return fv_fail(FOVEA_EINVAL, "storage %d, output %d: choose FOVEA_DTYPE_F32, F16 or BF16",
-                       (int)o->storage, (int)o->out_storage);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "storage is %d and out_storage is %d; both must be FOVEA_DTYPE_F32, F16 or BF16",
+            (int)o->storage, (int)o->out_storage);
     if (o->rows == 0 || o->rows > MAX_ROWS)
-        return fv_fail(FOVEA_EINVAL, "an operation on %u rows; give 1 to %u", o->rows, MAX_ROWS);
+        return fv_fail(FOVEA_EINVAL, "the operation has %u rows; it must have from 1 to %u",
+                       o->rows, MAX_ROWS);
     return fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO);
 }
 

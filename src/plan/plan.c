@@ -33,14 +33,14 @@ static fovea_status place_smaller(fovea_plan *p, const fv_plan_request *r)
         smaller.memory_limit = fv_plan_activations(&p->info) - (half ? half : 1);
         if (fv_plan_fit(p, &smaller) != FOVEA_OK)
             break;
-        fv_log("%s: %s; the plan takes %.1f MiB instead", p->device->info.id, first,
+        fv_log("%s: %s; the plan uses %.1f MiB instead", p->device->info.id, first,
                (double)fv_plan_activations(&p->info) / (1 << 20));
         status = place(p, r->kept);
     }
     if (status != FOVEA_ENOMEM || p->free_memory == UINT64_MAX)
         return status == FOVEA_ENOMEM ? fv_fail(status, "%s", first) : status;
-    return fv_fail(status, "%s; plans may have %.1f MiB of what device %s has free", first,
-                   (double)p->free_memory / (1 << 20), p->device->info.id);
+    return fv_fail(status, "%s; the limit for plans is %.1f MiB of the free memory of device %s",
+                   first, (double)p->free_memory / (1 << 20), p->device->info.id);
 }
 
 /* Fits and places the plan. If the device refuses kernels, tries again with other kernels until

@@ -14,8 +14,8 @@ static fovea_status find(const fv_attended **out, const fovea_plan *plan, size_t
     *out = index < plan->graph.n_wanted ? plan->graph.wanted[index].attended : NULL;
     return *out ? FOVEA_OK
                 : fv_fail(FOVEA_EINVAL,
-                          "output %zu is not the queries of an attention; name one that is, "
-                          "such as \"block0.q\"",
+                          "output %zu is not the queries of an attention; choose an output that "
+                          "is, such as \"block0.q\"",
                           index);
 }
 
@@ -75,10 +75,10 @@ fovea_status fovea_plan_attention_bias(const fovea_plan *plan, size_t index, uin
     FV_TRY(fv_require(bias, "the biases"));
     const uint32_t keys = at->window ? at->rows : at->a.keys;
     if (row >= at->rows || floats != (size_t)at->a.heads * keys)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "row %u of %u rows, with a buffer of %zu biases; %u heads of %u keys need one each",
-            row, at->rows, floats, at->a.heads, keys);
+        return fv_fail(FOVEA_EINVAL,
+                       "row %u of %u rows, buffer of %zu biases: the row must exist, and %u heads "
+                       "with %u keys need one bias each",
+                       row, at->rows, floats, at->a.heads, keys);
     for (size_t i = 0; i < floats; i++)
         bias[i] = at->window ? bias_of(at, (uint32_t)(i / keys), ordered(at, row),
                                        ordered(at, (uint32_t)(i % keys)))

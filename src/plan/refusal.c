@@ -66,6 +66,7 @@ void fv_plan_keep_refusals(const fovea_plan *p)
                               .choice = p->refused.list[i].choice,
                               .date = (uint64_t)time(NULL)};
         if (fv_wisdom_put(p->advice.wisdom, &fact) != FOVEA_OK)
-            fv_log("%s: it will be tried again: %s", p->refused.list[i].choice, fovea_error());
+            fv_log("%s: this refusal is not remembered, so the kernel will be tried again: %s",
+                   p->refused.list[i].choice, fovea_error());
     }
 }

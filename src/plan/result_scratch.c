@@ -58,7 +58,7 @@ static void reserve_maps(fovea_plan *p, fv_builder *b)
     const uint64_t of_depth = depth ? depth->grid.width : 0;
     const uint64_t of_map = map ? map_floats(g, map, width) : 0;
     if (of_map > UINT32_MAX) {
-        b->status = fv_fail(FOVEA_ENOMEM, "output %s: its rows are too long; use a smaller picture",
+        b->status = fv_fail(FOVEA_ENOMEM, "output %s: the rows are too long; use a smaller picture",
                             map->name);
         return;
     }

@@ -13,10 +13,10 @@
 fovea_status fv_sequence_check(const fovea_sequence_options *o)
 {
     if (o->rows == 0 || o->rows > MAX_ROWS)
-        return fv_fail(FOVEA_EINVAL, "a sequence of %u tokens at a time; give 1 to %u", o->rows,
-                       MAX_ROWS);
+        return fv_fail(FOVEA_EINVAL, "`rows` is %u; it must be from 1 to %u tokens at a time",
+                       o->rows, MAX_ROWS);
     if (o->context == 0 || o->context > MAX_CONTEXT)
-        return fv_fail(FOVEA_EINVAL, "a context of %u tokens; give 1 to %u", o->context,
+        return fv_fail(FOVEA_EINVAL, "`context` is %u; it must be from 1 to %u tokens", o->context,
                        MAX_CONTEXT);
     FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));
     FV_TRY(fv_known("form", (int)o->form, FOVEA_FORM_CHUNK));
@@ -60,7 +60,7 @@ fovea_status fv_sequence_plan(fovea_plan **out, const fovea_model *model, fovea_
     fovea_plan *p;
     if (!model->family->feed)
         return fv_fail(FOVEA_EINVAL,
-                       "a %s model sees pictures, and has no sequence; use fovea_plan_create",
+                       "a %s model reads pictures, not sequences; use fovea_plan_create",
                        model->info.type);
     if (!request->dry)
         FV_TRY(fv_source_unchanged(model->source));

@@ -25,7 +25,7 @@ fovea_status fovea_class_scores(const fovea_model *model, const float *logits, s
     FV_TRY(fv_require(logits, "the logits"));
     FV_TRY(fv_require(scores, "the pointer to the scores"));
     if (n != model->info.classes)
-        return fv_fail(FOVEA_EINVAL, "%zu logits; the model has %u classes", n,
+        return fv_fail(FOVEA_EINVAL, "the caller gave %zu logits, but the model has %u classes", n,
                        model->info.classes);
     switch (model->info.scores) {
     case FOVEA_SCORES_SOFTMAX:

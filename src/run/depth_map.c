@@ -93,8 +93,10 @@ fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output *outs, siz
     double from = 0, step = unit;
     FV_TRY(find(&g, plan, outs, n_outs, extent, depth, capacity));
     if (!(unit >= 0 && isfinite(unit)))
-        return fv_fail(FOVEA_EINVAL, "depth in steps of %g; give 0.001 for millimetres, or 0",
-                       unit);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "the unit of depth is %g; it must be positive, such as 0.001 for millimetres, or 0",
+            unit);
     if (unit == 0) {
         find_range(&least, &greatest, &g);
         step = greatest > least ? ((double)greatest - least) / (UINT16_MAX - 1) : 1;

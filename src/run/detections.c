@@ -40,9 +40,10 @@ fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t
     if (!d)
         return fv_fail(FOVEA_ENOTSUP, "the plan's model does not detect boxes; use a detector");
     if (!plan->run.results.candidates)
-        return fv_fail(FOVEA_EINVAL,
-                       "boxes need all outputs %s; ask for them when the plan is made",
-                       d->of_queries ? "logits and pred_boxes" : "cls.0, box.0, ...");
+        return fv_fail(
+            FOVEA_EINVAL,
+            "the plan lacks outputs of the detector; to find boxes, plan with all outputs %s",
+            d->of_queries ? "logits and pred_boxes" : "cls.0, box.0, ...");
     for (uint32_t i = 0; i < d->levels; i++)
         FV_TRY(find_level(&level[i], plan, outs, d, i));
     *count = fv_boxes_find(d, level, (float)plan->info.width, (float)plan->info.height,

@@ -25,7 +25,7 @@ fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in)
     const fovea_external_image *image = in->image;
     fovea_frame frame = {.pixels = {NULL}};
     if (!fv_external_image_by_host(image, p->device))
-        return fv_fail(FOVEA_ENOTSUP, "a pose model's crops are cut by the host, which cannot read "
+        return fv_fail(FOVEA_ENOTSUP, "the host crops pictures for pose models, but cannot read "
                                       "this image; map it and use fovea_box_crop");
     FV_TRY(fv_external_image_begin(image, in->acquire, true));
     for (uint32_t i = 0; i < 1u + (p->frame.format == FOVEA_FORMAT_NV12); i++) {
@@ -41,26 +41,26 @@ fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in)
 static fovea_status check_image(const fovea_plan *p, const fovea_external_image *image)
 {
     if (image->device != p->device)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "an external image of device %s, but the plan runs on %s; import it for that device",
-            image->device->info.id, p->device->info.id);
+        return fv_fail(FOVEA_EINVAL,
+                       "the external image belongs to device %s, but the plan runs on %s; import "
+                       "it for that device",
+                       image->device->info.id, p->device->info.id);
     if (p->frame.planes && (image->format != p->frame.format || image->width != p->frame.width ||
                             image->height != p->frame.height))
-        return fv_fail(
-            FOVEA_EINVAL,
-            "an external image of %u x %u pixels, format %d; the plan's frames have %u x %u, "
-            "format %d",
-            image->width, image->height, (int)image->format, p->frame.width, p->frame.height,
-            (int)p->frame.format);
+        return fv_fail(FOVEA_EINVAL,
+                       "the external image has %u x %u pixels in format %d, but the plan's frames "
+                       "have %u x %u pixels in format %d",
+                       image->width, image->height, (int)image->format, p->frame.width,
+                       p->frame.height, (int)p->frame.format);
     if (p->info.count > 1)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "a plan of %u frames at a time takes no external images; plan with "
-                       "frame.count 1",
-                       p->info.count);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "a plan of %u frames at a time reads no external images; plan with frame.count 1",
+            p->info.count);
     if (p->run.fallback.plan && !fv_external_image_seen(image))
-        return fv_fail(FOVEA_ENOTSUP, "if the device is lost, frames continue on the CPU, which "
-                                      "cannot read this image; plan with FOVEA_DEVICE_LOST_FAIL");
+        return fv_fail(FOVEA_ENOTSUP,
+                       "the plan continues on the CPU if its device is lost, but the CPU cannot "
+                       "read this image; plan with FOVEA_DEVICE_LOST_FAIL");
     return FOVEA_OK;
 }
 

@@ -42,7 +42,7 @@ fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
         return FOVEA_OK;
     if (options->fallback && options->fallback->backend != cpu)
         return fv_fail(FOVEA_EINVAL,
-                       "fallback device %s is not a CPU; give a device of the CPU, or NULL",
+                       "fallback device %s is not a CPU; set `fallback` to a CPU device or to NULL",
                        options->fallback->info.id);
     FV_TRY(make(&p->run.fallback, p, options));
     const fovea_plan_info *i = &p->run.fallback.plan->info;

@@ -77,7 +77,7 @@ fovea_status fovea_mailbox_put(fovea_mailbox *m, void *frame, double deadline)
     FV_TRY(fv_require(frame, "the frame"));
     if (!(deadline >= 0))
         return fv_fail(FOVEA_EINVAL,
-                       "a deadline of %g seconds; it counts from now, and 0 means no deadline",
+                       "the deadline is %g seconds from now; it must be positive, or 0 for none",
                        deadline);
     if (atomic_load(&m->ended))
         return fv_fail(FOVEA_EINVAL,

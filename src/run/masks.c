@@ -260,8 +260,8 @@ static fovea_status read_options(fovea_mask_options *own, const fovea_mask_optio
     static const char *const name[] = {"threshold", "mask_threshold", "overlap_threshold"};
     for (int i = 0; i < 3; i++) {
         if (!(*share[i] >= 0 && *share[i] <= 1))
-            return fv_fail(FOVEA_EINVAL, "%s of masks is %g; give 0 (the default) to 1", name[i],
-                           (double)*share[i]);
+            return fv_fail(FOVEA_EINVAL, "%s of masks is %g; it must be from 0 (the default) to 1",
+                           name[i], (double)*share[i]);
         if (*share[i] == 0)
             *share[i] = usual[i];
     }
@@ -302,7 +302,8 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
     FV_TRY(fv_require(inside, "the map"));
     FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)s.extent.width * s.extent.height));
     if (query >= s.masks.columns)
-        return fv_fail(FOVEA_EINVAL, "query %u; the model has %u queries, from 0", query,
+        return fv_fail(FOVEA_EINVAL,
+                       "query %u does not exist; the model has %u queries, counted from 0", query,
                        s.masks.columns);
     s.scratch.work[0] = (fv_query_mask){.query = query};
     s.kept = 1;

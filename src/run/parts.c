@@ -44,8 +44,8 @@ static fovea_status plan_whole(fv_picture *out, const fovea_preprocess *rule, ui
     FV_TRY(fv_picture_plan(out, &whole, width, height));
     return !out->floats && out->resizes <= 1
                ? FOVEA_OK
-               : fv_fail(FOVEA_ENOTSUP, "parts need a preprocessing with at most one resize, of "
-                                        "bytes; plan the whole frame");
+               : fv_fail(FOVEA_ENOTSUP, "parts need preprocessing with at most one resize, and a "
+                                        "resize of bytes; plan the whole frame");
 }
 
 static void describe(fovea_parts_info *out, const fv_picture *whole, uint32_t edge)
@@ -156,13 +156,13 @@ static fovea_status allocate(fovea_parts *p)
     const fv_wanted *classes = fv_graph_output(&p->plan->graph, FOVEA_OUTPUT_MASK_CLASSES);
     if (!masks || !classes)
         return fv_fail(FOVEA_EINVAL, "the plan of the parts lacks output masks_queries_logits or "
-                                     "class_queries_logits");
+                                     "class_queries_logits; plan with both");
     if (p->plan->frame.format != FOVEA_FORMAT_RGB8 || p->plan->frame.width != p->info.width ||
         p->plan->frame.height != p->info.height || p->plan->info.width != p->info.width ||
         p->plan->info.height != p->info.height)
         return fv_fail(
             FOVEA_EINVAL,
-            "parts have %u x %u pixels, R, G, B; plan such frames, without preprocessing",
+            "parts are RGB frames of %u x %u pixels; plan such frames, without preprocessing",
             p->info.width, p->info.height);
     FV_TRY(allocate_pixels(p));
     return allocate_scores(p, masks, classes);
@@ -224,7 +224,7 @@ fovea_status fovea_parts_cut(fovea_parts *p, const fovea_frame *picture, fovea_f
     const uint8_t *from = picture->pixels[0];
     size_t stride = picture->stride[0] ? picture->stride[0] : row;
     if (stride < row || stride > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "a stride of %zu bytes; a row has %zu", stride, row);
+        return fv_fail(FOVEA_EINVAL, "the stride is %zu bytes, but a row has %zu", stride, row);
     if (p->picture.resizes > 0) {
         fv_resize_bytes(p->whole, p->wide, &p->picture.resize[0], from, p->width, (uint32_t)stride);
         from = p->whole;
@@ -267,8 +267,8 @@ fovea_status fovea_parts_class_map(fovea_parts *p, const fovea_output *outs, siz
     FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)p->width * p->height));
     const size_t each = p->plan->graph.n_wanted;
     if (n_outs != each * p->info.count)
-        return fv_fail(FOVEA_EINVAL, "%zu outputs given; each of %u parts has %zu", n_outs,
-                       p->info.count, each);
+        return fv_fail(FOVEA_EINVAL, "the caller gave %zu outputs, but each of %u parts has %zu",
+                       n_outs, p->info.count, each);
     for (uint32_t i = 0; i < p->info.count; i++) {
         fv_task_output of_classes;
         const fovea_output *own = outs + i * each;

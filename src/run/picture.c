@@ -127,8 +127,10 @@ static fovea_status crop_whole(const fovea_preprocess *p, const uint8_t *rgb, ui
     const fovea_frame frame = {.pixels = {rgb}};
     const fovea_box whole = {0, 0, width, height};
     if (p->resize_width != out_width || p->resize_height != out_height)
-        return fv_fail(FOVEA_EINVAL, "the result has %u x %u pixels, not %u x %u", p->resize_width,
-                       p->resize_height, out_width, out_height);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "the preprocessing gives %u x %u pixels, but the output has %u x %u; make them equal",
+            p->resize_width, p->resize_height, out_width, out_height);
     return fovea_box_crop(&frame, FOVEA_FORMAT_RGB8, FOVEA_YUV_601, width, height, &whole, out,
                           out_width, out_height);
 }
@@ -139,8 +141,8 @@ fovea_status fovea_preprocess_resample(fovea_preprocess *p, fovea_resample resam
     FV_TRY(fv_require(p, "the preprocess"));
     if (resample != FOVEA_RESAMPLE_TORCHVISION && resample != FOVEA_RESAMPLE_PILLOW)
         return fv_fail(FOVEA_EINVAL,
-                       "preprocess: resample %d; FOVEA_RESAMPLE_TORCHVISION and _PILLOW resize "
-                       "bytes",
+                       "preprocess: resample is %d; to resize bytes, use "
+                       "FOVEA_RESAMPLE_TORCHVISION or FOVEA_RESAMPLE_PILLOW",
                        (int)resample);
     FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
     fv_processor_resample(&own, resample);
@@ -162,7 +164,8 @@ fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rg
     fovea_status status = fv_picture_plan(&picture, &own, width, height);
     if (status == FOVEA_OK && (picture.width != out_width || picture.height != out_height))
         status = fv_fail(FOVEA_EINVAL,
-                         "the result of a picture of %u x %u pixels has %u x %u, not %u x %u",
+                         "preprocessing a picture of %u x %u pixels gives %u x %u pixels, but the "
+                         "output has %u x %u",
                          width, height, picture.width, picture.height, out_width, out_height);
     if (status == FOVEA_OK)
         status = apply(out, &picture, rgb, width, own.rescale != 0 ? own.rescale : 1.f / 255);

@@ -117,7 +117,8 @@ fovea_status fovea_preprocess_text(const fovea_preprocess *p, char *text, size_t
     FV_TRY(fv_require(p, "the preprocess"));
     FV_TRY(fv_require(text, "the text"));
     if (capacity == 0)
-        return fv_fail(FOVEA_EINVAL, "`capacity` is 0, which cannot hold a terminating null");
+        return fv_fail(FOVEA_EINVAL,
+                       "`capacity` is 0; it must be at least 1, for the terminating null");
     FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
     if (own.pad == FOVEA_PAD_SQUARE)
         add(&t, "black to a square, ");

@@ -14,16 +14,15 @@ static fovea_status ready(const fovea_plan *p, bool frames)
 {
     FV_TRY(fv_require(p, "the plan"));
     if (p->dry)
-        return fv_fail(FOVEA_EINVAL, "this plan was made dry and cannot run; plan without `dry`");
+        return fv_fail(FOVEA_EINVAL, "a dry plan cannot run; plan without `dry`");
     if (frames != (p->frame.planes != 0))
-        return fv_fail(FOVEA_EINVAL, "a plan of %s; run it with %s",
+        return fv_fail(FOVEA_EINVAL, "the plan runs %s; run it with %s",
                        frames ? "one operation" : "frames", frames ? "fovea_op_run" : "fovea_run");
     const uint64_t flying = p->run.ticket - p->run.completed,
                    most = p->run.trace.event ? 1 : p->limits.frames;
     if (flying >= most)
         return fv_fail(FOVEA_EINVAL,
-                       "%u frame%s in flight, the most that the plan takes; wait for the "
-                       "first",
+                       "%u frame%s in flight, which is the plan's maximum; wait for the first one",
                        (unsigned)most, most > 1 ? "s are" : " is");
     return FOVEA_OK;
 }
@@ -38,7 +37,7 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
         return fv_fail(FOVEA_EINVAL, "the %s has no pixels%s", what,
                        plane ? "; NV12 has U and V there" : "");
     if (*stride < row || *stride > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "%s: a stride of %llu bytes; a row has %llu", what,
+        return fv_fail(FOVEA_EINVAL, "the %s has a stride of %llu bytes, but a row has %llu", what,
                        (unsigned long long)*stride, (unsigned long long)row);
     return FOVEA_OK;
 }
@@ -54,12 +53,13 @@ fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame, uint32_t ind
     FV_TRY(fv_frame_plane(p, frame, 0, &stride));
     const uint64_t row = fv_value_stride(&v[0]);
     if (planar && stride != row)
-        return fv_fail(FOVEA_EINVAL, "float planes must be packed: %llu bytes from row to row",
+        return fv_fail(FOVEA_EINVAL, "float planes must be packed; their stride must be %llu bytes",
                        (unsigned long long)row);
     const char *plane = frame->pixels[0];
     for (int i = 1; i < 3 && planar; i++)
         if (frame->pixels[i] && frame->pixels[i] != plane + i * elements * sizeof(float))
-            return fv_fail(FOVEA_EINVAL, "float planes must follow one another in memory");
+            return fv_fail(FOVEA_EINVAL,
+                           "float planes must follow one another in memory; set only pixels[0]");
     FV_TRY(be->upload(p->run.queue, first + v[0].slot, frame->pixels[0], stride));
     if (p->frame.planes == 1)
         return FOVEA_OK;
@@ -86,10 +86,11 @@ static fovea_status count_frames(const fovea_plan *p, size_t n_outs, uint32_t *o
     if (n_outs % p->graph.n_wanted == 0 && frames > 0 && frames <= p->info.count)
         return FOVEA_OK;
     if (p->info.count == 1)
-        return fv_fail(FOVEA_EINVAL, "%zu outputs given; the plan has %u", n_outs,
+        return fv_fail(FOVEA_EINVAL, "the caller gave %zu outputs, but the plan has %u", n_outs,
                        p->graph.n_wanted);
-    return fv_fail(FOVEA_EINVAL, "%zu outputs given; give %u for each of at most %u frames", n_outs,
-                   p->graph.n_wanted, p->info.count);
+    return fv_fail(FOVEA_EINVAL,
+                   "the caller gave %zu outputs, but %u are needed for each of at most %u frames",
+                   n_outs, p->graph.n_wanted, p->info.count);
 }
 
 static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32_t index)
@@ -97,7 +98,7 @@ static fovea_status bind_outputs(fovea_plan *p, const fovea_output *outs, uint32
     for (size_t i = 0; i < p->graph.n_wanted; i++) {
         const fv_value *v = &p->graph.value[p->graph.wanted[i].value];
         if (!outs[i].data || outs[i].size < output_bytes(v))
-            return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes; %llu are needed",
+            return fv_fail(FOVEA_EINVAL, "output %s: the buffer has %zu bytes, but %llu are needed",
                            p->graph.wanted[i].name, outs[i].data ? outs[i].size : 0,
                            (unsigned long long)output_bytes(v));
         FV_TRY(p->device->backend->download(p->run.queue, index * p->graph.slots + v->slot,
@@ -187,7 +188,8 @@ fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
     double seconds;
     FV_TRY(fv_require(p, "the plan"));
     if (ticket == 0 || ticket > p->run.ticket)
-        return fv_fail(FOVEA_EINVAL, "ticket %llu was never given out", (unsigned long long)ticket);
+        return fv_fail(FOVEA_EINVAL, "ticket %llu was never issued; pass a ticket of fovea_submit",
+                       (unsigned long long)ticket);
     fv_flight *f = &p->run.flight[ticket % FV_FLIGHTS];
     if (ticket <= p->run.completed) {
         if (ticket + FV_FLIGHTS <= p->run.ticket || f->status == FOVEA_OK)
@@ -228,7 +230,9 @@ static fovea_status tells_reading(const fovea_plan *p, fovea_ticket ticket)
         return fv_fail(FOVEA_EINVAL, "ticket %llu does not belong to a frame in flight",
                        (unsigned long long)ticket);
     if (!p->device->backend->read_event || p->run.fallback.used)
-        return fv_fail(FOVEA_ENOTSUP, "frames on the CPU have no event: fovea_wait computes them");
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "frames on the CPU have no event, because fovea_wait computes them; use fovea_wait");
     return FOVEA_OK;
 }
 
@@ -247,8 +251,8 @@ fovea_status fovea_plan_release_fence(fovea_plan *p, fovea_ticket ticket, int *f
     const fv_backend *be = p->device->backend;
     if (!be->read_fence)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s does not support sync_file; wait for the event of "
-                       "fovea_plan_release_event, or with fovea_wait",
+                       "%s does not support sync_file; wait with fovea_wait, or for the event of "
+                       "fovea_plan_release_event",
                        be->name);
     return be->read_fence(p->run.queue, p->run.flight[ticket % FV_FLIGHTS].fence, fd);
 }
@@ -303,11 +307,11 @@ static fovea_status check_matrix(const fv_value *v, const fovea_matrix *m, uint6
     const char *name = v->name ? v->name : "output";
     const uint64_t columns = m->stride ? m->stride : v->cols;
     if (!m->data || (uintptr_t)m->data % fv_type_size(v->type))
-        return fv_fail(FOVEA_EINVAL, "matrix %s: its data are %s; give aligned memory", name,
+        return fv_fail(FOVEA_EINVAL, "matrix %s: its data pointer is %s; pass aligned memory", name,
                        m->data ? "not aligned" : "NULL");
     if (columns < v->cols || columns > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "matrix %s has stride %zu; its rows have %u elements", name,
-                       m->stride, v->cols);
+        return fv_fail(FOVEA_EINVAL, "matrix %s has stride %zu, but its rows have %u elements",
+                       name, m->stride, v->cols);
     *stride = columns * fv_type_size(v->type);
     return FOVEA_OK;
 }
@@ -323,7 +327,8 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
     while (fovea_op_input(p, k))
         k++;
     if (n_inputs != k)
-        return fv_fail(FOVEA_EINVAL, "%zu inputs given, the operation has %zu", n_inputs, k);
+        return fv_fail(FOVEA_EINVAL, "the caller gave %zu inputs, but the operation has %zu",
+                       n_inputs, k);
     k = 0;
     for (uint32_t i = 0; i < p->graph.values; i++) {
         const fv_value *v = &p->graph.value[i];

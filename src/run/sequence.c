@@ -154,8 +154,8 @@ fovea_plan *fovea_sequence_decode_plan(const fovea_sequence *s)
 static fovea_status check_states(const fovea_sequence *s)
 {
     FV_TRY(fv_require(s, "the sequence"));
-    return s->o.dry ? fv_fail(FOVEA_EINVAL, "this sequence was made dry and remembers nothing; "
-                                            "make it without `dry`")
+    return s->o.dry ? fv_fail(FOVEA_EINVAL,
+                              "this sequence is dry, so it has no states; create it without `dry`")
                     : FOVEA_OK;
 }
 
@@ -167,9 +167,10 @@ static fovea_status check_capacity(const fovea_sequence *s, uint64_t seen, uint6
     const uint64_t most = s->has_cache ? s->o.context : EXACT_POSITIONS;
     if (!s->has_position || (seen <= most && n <= most - seen))
         return FOVEA_OK;
-    return fv_fail(FOVEA_EINVAL, "%llu tokens after %llu: the sequence holds at most %llu; %s",
+    return fv_fail(FOVEA_EINVAL,
+                   "%llu tokens after %llu are too many: the sequence holds at most %llu; %s",
                    (unsigned long long)n, (unsigned long long)seen, (unsigned long long)most,
-                   s->has_cache ? "make it with a larger context" : "reset it");
+                   s->has_cache ? "create it with a larger context" : "reset it");
 }
 
 /* Returns FOVEA_EINVAL for wrong arguments, before anything has changed. */
@@ -177,10 +178,10 @@ static fovea_status check(const fovea_sequence *s, size_t n, bool ids)
 {
     if (ids != (vocabulary(s) != 0))
         return fv_fail(FOVEA_EINVAL, "%s; use %s",
-                       ids ? "a token mixer takes rows" : "a language model takes ids",
+                       ids ? "a token mixer reads rows" : "a language model reads ids",
                        ids ? "fovea_sequence_forward" : "fovea_sequence_feed");
     if (n == 0)
-        return fv_fail(FOVEA_EINVAL, "no tokens to feed; give at least 1");
+        return fv_fail(FOVEA_EINVAL, "there are no tokens to feed; pass at least 1");
     return check_capacity(s, s->tokens, n);
 }
 
@@ -217,12 +218,11 @@ static fovea_status check_logits(const fovea_sequence *s, const float *logits, u
         for (uint64_t i = 0; i < columns; i++)
             wrong |= logits[row * columns + i] != logits[row * columns + i];
         if (wrong)
-            return fv_fail(
-                FOVEA_EFORMAT,
-                "%s: logits of token %llu are NaN: a weight is NaN or infinite, or 16 bits "
-                "are too few for a value; compute in float32 (--compute f32), or fetch the "
-                "weights again",
-                s->many->model->source->name, (unsigned long long)(first + row));
+            return fv_fail(FOVEA_EFORMAT,
+                           "%s: logits of token %llu are NaN, because a weight is NaN or infinite, "
+                           "or a value exceeds the range of a 16-bit type; compute in float32 "
+                           "(--compute f32), or fetch the weights again",
+                           s->many->model->source->name, (unsigned long long)(first + row));
     }
     return FOVEA_OK;
 }
@@ -235,11 +235,11 @@ fovea_status fovea_sequence_feed(fovea_sequence *s, const uint32_t *ids, size_t 
     FV_TRY(check(s, n, true));
     const uint64_t needed = fv_size_mul(logits_rows(s, n), vocabulary(s));
     if (logits && floats < needed)
-        return fv_fail(FOVEA_EINVAL, "a buffer of %zu logits; %llu are needed", floats,
+        return fv_fail(FOVEA_EINVAL, "the buffer holds %zu logits, but %llu are needed", floats,
                        (unsigned long long)needed);
     for (size_t i = 0; i < n; i++)
         if (ids[i] >= vocabulary(s))
-            return fv_fail(FOVEA_EINVAL, "token %zu has the id %u; the model knows 0 to %u", i,
+            return fv_fail(FOVEA_EINVAL, "token %zu has id %u; the model's ids are 0 to %u", i,
                            ids[i], vocabulary(s) - 1);
     const uint64_t first = s->tokens + n - logits_rows(s, n);
     for (size_t done = 0; done < n;) {
@@ -261,7 +261,7 @@ static fovea_status check_rows(const fovea_sequence *s, const fovea_matrix *m, c
     const uint32_t width = s->many->model->info.width;
     if (m->data && (m->stride == 0 || (m->stride >= width && m->stride <= UINT32_MAX)))
         return FOVEA_OK;
-    return fv_fail(FOVEA_EINVAL, "%s: %s; rows have %u floats", name,
+    return fv_fail(FOVEA_EINVAL, "%s: the matrix has %s; rows have %u floats", name,
                    m->data ? "an invalid stride" : "no data", width);
 }
 
@@ -330,8 +330,9 @@ fovea_status fovea_sequence_save(const fovea_sequence *s, void *out, size_t byte
     FV_TRY(check_states(s));
     FV_TRY(fv_require(out, "the pointer to the state"));
     if (bytes != fovea_sequence_size(s))
-        return fv_fail(FOVEA_EINVAL, "%zu bytes for a state of %zu; ask fovea_sequence_size", bytes,
-                       fovea_sequence_size(s));
+        return fv_fail(FOVEA_EINVAL,
+                       "the buffer has %zu bytes, but the state has %zu; ask fovea_sequence_size",
+                       bytes, fovea_sequence_size(s));
     const header h = describe(s);
     memcpy(out, &h, sizeof h);
     return fv_plan_kept_read(s->many, (char *)out + sizeof h, h.bytes);
@@ -341,19 +342,19 @@ static fovea_status check_saved(const fovea_sequence *s, const header *h, size_t
 {
     const header own = describe(s);
     if (memcmp(h->magic, own.magic, sizeof own.magic) != 0 || h->version != own.version)
-        return fv_fail(FOVEA_EFORMAT, "not a state that this version has saved; save it again");
+        return fv_fail(FOVEA_EFORMAT,
+                       "the data is not a state that this version has saved; save it again");
     if (h->fingerprint != own.fingerprint)
         return fv_fail(FOVEA_EFORMAT,
-                       "a state of another model; use the model that it was saved from");
+                       "the state belongs to another model; use the model that saved it");
     if (h->context != own.context)
         return fv_fail(
             FOVEA_EFORMAT,
-            "a state with a capacity of %llu tokens; make the sequence with that context",
+            "the state has a capacity of %llu tokens; create the sequence with that context",
             (unsigned long long)h->context);
     if (h->bytes != own.bytes || bytes != sizeof own + own.bytes || h->tokens >> 48)
         return fv_fail(FOVEA_EFORMAT,
-                       "a state of %zu bytes, which should have %zu; it is truncated or "
-                       "damaged",
+                       "the state has %zu bytes, but should have %zu; it is truncated or damaged",
                        bytes, fovea_sequence_size(s));
     return FOVEA_OK;
 }
@@ -364,7 +365,7 @@ fovea_status fovea_sequence_restore(fovea_sequence *s, const void *in, size_t by
     FV_TRY(check_states(s));
     FV_TRY(fv_require(in, "the state"));
     if (bytes < sizeof h)
-        return fv_fail(FOVEA_EFORMAT, "a state of %zu bytes; it is truncated", bytes);
+        return fv_fail(FOVEA_EFORMAT, "the state has only %zu bytes; it is truncated", bytes);
     memcpy(&h, in, sizeof h);
     FV_TRY(check_saved(s, &h, bytes));
     FV_TRY(fv_plan_kept_write(s->many, (const char *)in + sizeof h, h.bytes));

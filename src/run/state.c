@@ -30,8 +30,7 @@ static fovea_status create(fovea_state *s, fovea_device *device,
     op.remembers = true;
     FV_TRY(fv_op_plan(&s->feed, device, &op, NULL, fv_wisdom_global()));
     if (floats_of(s) == 0)
-        return fv_fail(FOVEA_EINVAL, "a bidirectional attention has no state; set "
-                                     "`causal`");
+        return fv_fail(FOVEA_EINVAL, "bidirectional attention has no state; set `causal`");
     s->rows = options->rows;
     one.rows = 1;
     one.form = FOVEA_FORM_RECURRENT;
@@ -75,8 +74,8 @@ static fovea_status place(fovea_state *s, fovea_plan *plan, uint32_t rows)
 {
     if (rows > s->capacity - s->held)
         return fv_fail(FOVEA_EINVAL,
-                       "%u more tokens after %u; the state holds at most %u: reset it, or "
-                       "make it with more `keys`",
+                       "%u more tokens after %u are too many; the state holds at most %u: reset "
+                       "it, or create it with more `keys`",
                        rows, s->held, s->capacity);
     for (uint32_t i = 0; i < rows; i++)
         s->position[i] = (float)(s->held + i);
@@ -107,8 +106,10 @@ fovea_status fovea_state_feed(fovea_state *s, uint32_t rows, const fovea_matrix 
 {
     FV_TRY(fv_require(s, "the state"));
     if (rows < 1 || rows > s->rows)
-        return fv_fail(FOVEA_EINVAL, "%u rows to feed; the state was made for 1 to %u at a time",
-                       rows, s->rows);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "%u rows cannot be fed at once; the state was created for 1 to %u rows at a time", rows,
+            s->rows);
     return advance(s, s->feed, rows, inputs, n_inputs, output);
 }
 
@@ -132,7 +133,7 @@ size_t fovea_state_size(const fovea_state *s)
 static fovea_status check_size(const fovea_state *s, const float *values, size_t floats)
 {
     if (!values || floats != fovea_state_size(s))
-        return fv_fail(FOVEA_EINVAL, "a buffer of %zu floats for a saved state; it has %zu",
+        return fv_fail(FOVEA_EINVAL, "the buffer has %zu floats, but the saved state has %zu",
                        values ? floats : 0, fovea_state_size(s));
     return FOVEA_OK;
 }
@@ -150,10 +151,10 @@ fovea_status fovea_state_restore(fovea_state *s, const float *in, size_t floats)
     FV_TRY(check_size(s, in, floats));
     const float held = s->position ? in[floats - 1] : 0;
     if (!(held >= 0 && held <= (float)s->capacity) || held != floorf(held))
-        return fv_fail(
-            FOVEA_EINVAL,
-            "a saved state of %g tokens; this one holds at most %u, make it with more `keys`",
-            (double)held, s->capacity);
+        return fv_fail(FOVEA_EINVAL,
+                       "the saved state has %g tokens, but this state holds at most %u; create it "
+                       "with more `keys`",
+                       (double)held, s->capacity);
     s->held = (uint32_t)held;
     return fv_plan_kept_write(s->feed, in, floats_of(s) * sizeof *in);
 }

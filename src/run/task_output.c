@@ -12,10 +12,13 @@ fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs,
     FV_TRY(fv_require(p, "the plan"));
     FV_TRY(fv_require(outs, "the outputs"));
     if (p->frame.planes == 0)
-        return fv_fail(FOVEA_ENOTSUP, "the plan is of one operation, not of a model");
-    return n_outs == p->graph.n_wanted ? FOVEA_OK
-                                       : fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u",
-                                                 n_outs, p->graph.n_wanted);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "the plan runs one operation, not a model; pass a plan of fovea_plan_create");
+    return n_outs == p->graph.n_wanted
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL, "the caller gave %zu outputs, but the plan has %u", n_outs,
+                         p->graph.n_wanted);
 }
 
 static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
@@ -25,7 +28,7 @@ static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea
     const fv_value *v = &p->graph.value[w->value];
     const uint64_t bytes = (uint64_t)v->rows * v->cols * sizeof(float);
     if (!o->data || o->size < bytes)
-        return fv_fail(FOVEA_EINVAL, "output %s: a buffer of %zu bytes; the output has %llu",
+        return fv_fail(FOVEA_EINVAL, "output %s: the buffer has %zu bytes, but %llu are needed",
                        w->name, o->data ? o->size : 0, (unsigned long long)bytes);
     *out = (fv_task_output){(const float *)o->data + (size_t)w->grid.prefix * v->cols, v->rows,
                             v->cols, w->grid};
@@ -38,7 +41,7 @@ fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,
     for (uint32_t i = 0; i < p->graph.n_wanted; i++)
         if (strcmp(p->graph.wanted[i].name, name) == 0)
             return answer(out, p, outs, &p->graph.wanted[i]);
-    return fv_fail(FOVEA_EINVAL, "the plan lacks output %s", name);
+    return fv_fail(FOVEA_EINVAL, "the plan lacks output %s; plan with that output", name);
 }
 
 fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
@@ -47,18 +50,17 @@ fovea_status fv_task_output_of(fv_task_output *out, const fovea_plan *p, const f
     const fv_wanted *w = fv_graph_output(&p->graph, kind);
     if (w)
         return answer(out, p, outs, w);
-    return fv_fail(
-        FOVEA_EINVAL,
-        "the plan lacks output %s; ask for it when the plan is made, if the %s model has "
-        "it",
-        usual, p->model->info.type);
+    return fv_fail(FOVEA_EINVAL,
+                   "the plan lacks output %s; plan with that output, if the %s model has it", usual,
+                   p->model->info.type);
 }
 
 fovea_status fv_task_output_capacity(const char *what, size_t capacity, size_t needed)
 {
-    return capacity >= needed ? FOVEA_OK
-                              : fv_fail(FOVEA_EINVAL, "a buffer of %zu %s; %zu are needed",
-                                        capacity, what, needed);
+    return capacity >= needed
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL, "the buffer has space for %zu %s, but %zu are needed",
+                         capacity, what, needed);
 }
 
 fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent which)

@@ -59,7 +59,7 @@ fovea_status fovea_training_register(void)
     /* The library has another version, or kernels for other architecture levels. */
     if (strcmp(fovea_version(), FOVEA_VERSION) != 0 || count != OF_LIBRARY)
         return fv_fail(FOVEA_ENOTSUP,
-                       "libfovea-train %s does not fit libfovea %s; install both of one build",
+                       "libfovea-train %s does not match libfovea %s; install both from one build",
                        FOVEA_VERSION, fovea_version());
     pthread_once(&once, add);
     return FOVEA_OK;

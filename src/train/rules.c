@@ -134,7 +134,9 @@ static void rope(fv_tape *t, const fv_step *s)
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     const uint32_t all = t->b->graph->value[in.id].cols;
     if (s->u[1]) { /* the sines of angles that a step computes cannot be negated */
-        t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: rope by rows has no gradient", s->label);
+        t->b->status = fv_fail(
+            FOVEA_ENOTSUP, "%s: rope by rows has no gradient; train other tensors or another model",
+            s->label);
         return;
     }
     const fv_view dout = gradient_of_output(t, s), din = fv_tape_rows(t, rows, all);
@@ -269,7 +271,10 @@ static void mean_reduce(fv_tape *t, const fv_step *s)
     const fv_view dout = gradient_of_output(t, s);
     const uint32_t u[2] = {s->u[0], 0};
     if (s->prob.flags & FV_FLAG_LARGEST) {
-        t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: the largest of rows has no gradient", s->label);
+        t->b->status =
+            fv_fail(FOVEA_ENOTSUP,
+                    "%s: the maximum of rows has no gradient; train other tensors or another model",
+                    s->label);
         return;
     }
     fv_tape_add(t, s->use[FV_MEAN_IN].view, s->prob.dim[FV_ROW_C], &res, &out);

@@ -24,8 +24,8 @@ fovea_status fv_teacher_features_take(fv_teacher_features *f, uint64_t floats, u
     const uint64_t capacity = bytes / bytes_of(floats, 1);
     if (capacity == 0)
         return fv_fail(FOVEA_EINVAL,
-                       "teacher_memory of %llu bytes; the features of a picture take %llu, and 0 "
-                       "keeps none",
+                       "teacher_memory is %llu bytes, but the features of one picture need %llu; "
+                       "increase it, or set it to 0 to keep none",
                        (unsigned long long)bytes, (unsigned long long)bytes_of(floats, 1));
     f->floats = floats;
     f->capacity = capacity < MOST ? (uint32_t)capacity : MOST;

@@ -44,10 +44,10 @@ static fovea_status check_whole(const fovea_trainer *t)
         any |= fv_mech_table[name[i].mech]->module != 0;
     fv_mem_free(name);
     return any ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL,
-                         "attention \"%s\" has no full module; pola, nala, nala-paper and focused "
-                         "have one",
-                         t->attention);
+               : fv_fail(
+                     FOVEA_EINVAL,
+                     "attention \"%s\" has no full module; use pola, nala, nala-paper or focused",
+                     t->attention);
 }
 
 /* Returns the options with which the student or its teacher is loaded. */
@@ -91,13 +91,13 @@ static fovea_status check_family(const fovea_trainer *t, const char *model)
         return FOVEA_OK;
     if (f->weights)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%.60s: of models of type %s only a head can be trained: stage 3 with "
+                       "%.60s: only the head of models of type %s can be trained; use stage 3 with "
                        "trainable `head`, not `full_module`",
                        model, t->model->info.type);
-    return fv_fail(FOVEA_ENOTSUP,
-                   "%.60s: models of type %s cannot be trained; ViT, DeiT, DINOv2, DINOv3, CLIP "
-                   "and SigLIP can",
-                   model, t->model->info.type);
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "%.60s: models of type %s cannot be trained; use ViT, DeiT, DINOv2, DINOv3, CLIP or SigLIP",
+        model, t->model->info.type);
 }
 
 static fovea_status load(fovea_trainer *t, const char *model, const char *teacher,
@@ -111,7 +111,7 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
     FV_TRY(fv_model_load(&t->teacher, teacher ? teacher : model, &o, NULL));
     if (!t->teacher->family->attend)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%.60s: a teacher of type %s; it must be a vision transformer",
+                       "%.60s: the teacher is of type %s; it must be a vision transformer",
                        teacher ? teacher : model, t->teacher->info.type);
     return FOVEA_OK;
 }
@@ -124,16 +124,16 @@ static fovea_status check_head(const fovea_trainer *t)
     switch (t->o.head) {
     case FOVEA_HEAD_LINEAR:
         if ((d || m->dpt_head) && t->o.task == FOVEA_TASK_SEGMENTATION)
-            return fv_fail(FOVEA_ENOTSUP,
-                           "the model has a %s of its own; a linear head is trained "
-                           "on a backbone without one",
-                           d ? d->head->section : "dpt_head");
+            return fv_fail(
+                FOVEA_ENOTSUP,
+                "the model already has a %s; train a linear head on a backbone without a head",
+                d ? d->head->section : "dpt_head");
         break;
     case FOVEA_HEAD_FPN:
         if (!m->family->decodes)
             return fv_fail(FOVEA_ENOTSUP,
-                           "an FPN head reads the stages of MAViT, NaLaFormer or PolaFormer; "
-                           "models of type %s have none",
+                           "an FPN head reads the stages of MAViT, NaLaFormer or PolaFormer, but "
+                           "models of type %s have no stages; choose another head",
                            m->info.type);
         if (!d || !d->head->weights)
             return fv_fail(FOVEA_ENOTSUP, "the model has a %s, which cannot be trained",
@@ -142,12 +142,14 @@ static fovea_status check_head(const fovea_trainer *t)
     case FOVEA_HEAD_DPT_LITE:
         if (!m->dpt_head)
             return fv_fail(FOVEA_ENOTSUP,
-                           "a DPT-lite head reads four depths of a plain ViT; models of type %s "
-                           "have none",
+                           "a DPT-lite head reads four depths of a plain ViT, but models of type "
+                           "%s are no plain ViT; choose another head",
                            m->info.type);
         if (m->info.metric != (t->o.task == FOVEA_TASK_DEPTH))
-            return fv_fail(FOVEA_ENOTSUP, "the model has a DPT-lite head for %s",
-                           m->info.metric ? "depth" : "classes of pixels");
+            return fv_fail(FOVEA_ENOTSUP,
+                           "the model already has a DPT-lite head for %s; train that task, or use "
+                           "a backbone without a head",
+                           m->info.metric ? "depth" : "segmentation");
         break;
     }
     return FOVEA_OK;
@@ -170,14 +172,18 @@ static fovea_status choose_task(fovea_trainer *t)
         return FOVEA_OK;
     i->classes = pixels ? m->segments : m->classes;
     if (t->o.classes && i->classes != t->o.classes)
-        return fv_fail(FOVEA_ENOTSUP, "a head for %u classes in place of a pair of heads for %u",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "a head with %u classes cannot replace the model's pair of heads with %u; "
+                       "use the model's number of classes",
                        t->o.classes, i->classes);
     if (!i->classes)
-        return fv_fail(FOVEA_EINVAL,
-                       "the model has no head for %s; set `classes` to add one with that many",
-                       pixels ? "segmentation" : "classes");
+        return fv_fail(
+            FOVEA_EINVAL,
+            "the model has no head for %s; set `classes` to add one with that number of classes",
+            pixels ? "segmentation" : "classes");
     if (pixels && i->classes > IGNORED)
-        return fv_fail(FOVEA_ENOTSUP, "%u classes of pixels; at most 255, counted from 0",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "the model has %u classes of pixels; masks can hold at most 255",
                        i->classes);
     return FOVEA_OK;
 }
@@ -190,7 +196,9 @@ static fovea_status copy_labels(fovea_trainer *t, const char *const *label)
     FV_TRY(FV_MEM_ARRAY(&t->labels, classes + 1ull, FV_MEM_MODEL, "labels"));
     for (uint32_t i = 0; i < classes; i++) {
         if (!label[i])
-            return fv_fail(FOVEA_EINVAL, "%u labels for %u classes", i, classes);
+            return fv_fail(FOVEA_EINVAL,
+                           "there are %u labels, but %u classes; give one label per class", i,
+                           classes);
         FV_TRY(fv_mem_text(&t->labels[i], label[i], FV_MEM_MODEL));
     }
     return FOVEA_OK;
@@ -327,9 +335,9 @@ static fovea_status set_mask(fovea_trainer *t, const fovea_target *target, size_
     uint64_t counted = 0;
     *stride = target->stride ? target->stride : width;
     if (!target->mask)
-        return fv_fail(FOVEA_EINVAL, "the target has no mask");
+        return fv_fail(FOVEA_EINVAL, "the target has no mask; set `mask`");
     if (*stride < width || *stride > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "the mask has a stride of %zu bytes; its rows have %u",
+        return fv_fail(FOVEA_EINVAL, "the mask has a stride of %zu bytes, but its rows have %u",
                        *stride, width);
     for (uint32_t y = 0; y < height; y++)
         for (uint32_t x = 0; x < width; x++) {
@@ -350,9 +358,10 @@ static fovea_status set_depth(fovea_trainer *t, const fovea_target *target, size
     uint64_t counted = 0;
     *stride = target->stride ? target->stride : width * sizeof(float);
     if (!target->depth)
-        return fv_fail(FOVEA_EINVAL, "the target has no depth");
+        return fv_fail(FOVEA_EINVAL, "the target has no depth; set `depth`");
     if (*stride < width * sizeof(float) || *stride % sizeof(float) || *stride > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "the depth has a stride of %zu bytes; its rows have %u floats",
+        return fv_fail(FOVEA_EINVAL,
+                       "the depth map has a stride of %zu bytes, but its rows have %u floats",
                        *stride, width);
     for (uint32_t y = 0; y < height; y++)
         for (uint32_t x = 0; x < width; x++) {
@@ -369,13 +378,14 @@ static fovea_status set_target(fovea_trainer *t, const fovea_target *target, siz
     if (t->o.stage != FOVEA_STAGE_TASK)
         return FOVEA_OK;
     if (!target)
-        return fv_fail(FOVEA_EINVAL, "the third stage needs a target with every picture");
+        return fv_fail(FOVEA_EINVAL, "stage 3 needs a target for every picture; pass one");
     if (t->o.task == FOVEA_TASK_SEGMENTATION)
         return set_mask(t, target, stride);
     if (t->o.task == FOVEA_TASK_DEPTH)
         return set_depth(t, target, stride);
     if (target->label >= t->info.classes)
-        return fv_fail(FOVEA_EINVAL, "label %u; there are %u classes, counted from 0",
+        return fv_fail(FOVEA_EINVAL,
+                       "label %u does not exist; there are %u classes, counted from 0",
                        target->label, t->info.classes);
     t->label[0] = (float)target->label;
     t->label[1] = 1;
@@ -494,7 +504,9 @@ static fovea_status sum_processes(fovea_trainer *t, float *gradients, uint64_t f
         return FOVEA_OK;
     if (o->allreduce(gradients, (size_t)floats, 0, o->allreduce_payload) ||
         o->allreduce(t->sum, t->losses + 1, 1, o->allreduce_payload))
-        return fv_fail(FOVEA_EIO, "the sum over all processes failed; see what they say");
+        return fv_fail(
+            FOVEA_EIO,
+            "the sum over all processes failed; see the messages of the other processes");
     return FOVEA_OK;
 }
 
@@ -505,7 +517,7 @@ static fovea_status take_step(fovea_trainer *t, fovea_trainer_report *report)
     FV_TRY(sum_processes(t, gradients, floats));
     const double pictures = t->sum[t->losses];
     if (pictures < 1)
-        return fv_fail(FOVEA_EINVAL, "a step of no pictures; add some first");
+        return fv_fail(FOVEA_EINVAL, "the step has no pictures; add some first");
     double loss = 0;
     for (uint32_t i = 0; i < t->losses; i++)
         loss += t->mean[i] = t->sum[i] / pictures;
@@ -513,7 +525,8 @@ static fovea_status take_step(fovea_trainer *t, fovea_trainer_report *report)
     const double rate = fv_trainer_rate(&t->o, t->step);
     if (!isfinite(loss) || !isfinite(norm))
         return fv_fail(FOVEA_EINVAL,
-                       "step %llu: the loss is %g, the gradient's norm %g; lower the rate, or clip",
+                       "step %llu: the loss is %g and the norm of the gradient is %g; lower `lr`, "
+                       "or set `clip`",
                        (unsigned long long)t->step + 1, loss, norm);
     const double clip = (double)t->o.clip;
     fv_trainer_update(t, rate, clip > 0 && norm > clip ? clip / norm : 1);
@@ -535,7 +548,7 @@ fovea_status fovea_trainer_step(fovea_trainer *t, fovea_trainer_report *report)
 {
     FV_TRY(FV_ABI_CHECK(report, FOVEA_TRAINER_REPORT_INIT));
     if (t->pictures == 0 && !t->o.allreduce)
-        return fv_fail(FOVEA_EINVAL, "a step of no pictures; add some first");
+        return fv_fail(FOVEA_EINVAL, "the step has no pictures; add some first");
     if (t->pictures == 0)
         begin(t);
     const fovea_status status = take_step(t, report);

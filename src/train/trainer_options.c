@@ -16,16 +16,18 @@
 static fovea_status check_rates(const fovea_trainer_options *o)
 {
     if (!(o->lr > 0 && isfinite(o->lr)))
-        return fv_fail(FOVEA_EINVAL, "lr %g; give a positive rate, such as 1e-4", (double)o->lr);
+        return fv_fail(FOVEA_EINVAL, "lr is %g; it must be positive, such as 1e-4", (double)o->lr);
     if (!(o->lr_end >= 0 && isfinite(o->lr_end)))
-        return fv_fail(FOVEA_EINVAL, "lr_end %g; give 0 or more", (double)o->lr_end);
+        return fv_fail(FOVEA_EINVAL, "lr_end is %g; it must be at least 0", (double)o->lr_end);
     FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_LR_COSINE));
     if (o->schedule != FOVEA_LR_CONSTANT && o->steps == 0)
-        return fv_fail(FOVEA_EINVAL, "a schedule that ends needs `steps`");
+        return fv_fail(FOVEA_EINVAL,
+                       "a schedule that decays needs the total number of steps; set `steps`");
     if (o->steps > MOST_STEPS || o->warm_up > MOST_STEPS)
-        return fv_fail(FOVEA_EINVAL, "%u steps; at most %u", o->steps, MOST_STEPS);
+        return fv_fail(FOVEA_EINVAL, "steps is %u; steps and warm_up must be at most %u", o->steps,
+                       MOST_STEPS);
     if (!(o->backbone_ratio >= 0 && isfinite(o->backbone_ratio)))
-        return fv_fail(FOVEA_EINVAL, "backbone_ratio %g; give 0 or more",
+        return fv_fail(FOVEA_EINVAL, "backbone_ratio is %g; it must be at least 0",
                        (double)o->backbone_ratio);
     return FOVEA_OK;
 }
@@ -46,7 +48,7 @@ static fovea_status check_moments(const fovea_trainer_options *o)
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
-            return fv_fail(FOVEA_EINVAL, "%s %g; give %g to %g", numbers[i].name,
+            return fv_fail(FOVEA_EINVAL, "%s is %g; it must be from %g to %g", numbers[i].name,
                            (double)numbers[i].value, (double)numbers[i].low,
                            (double)numbers[i].high);
     return FOVEA_OK;
@@ -64,14 +66,15 @@ static fovea_status check_head(const fovea_trainer_options *o)
     FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_DEPTH));
     FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_DPT_LITE));
     if (o->head != FOVEA_HEAD_LINEAR && o->stage != FOVEA_STAGE_TASK)
-        return fv_fail(FOVEA_EINVAL, "only the third stage has a head to train");
+        return fv_fail(FOVEA_EINVAL,
+                       "only stage 3 trains a head; set `stage` to 3, or leave `head` unset");
     if (o->stage == FOVEA_STAGE_TASK && !fits[o->task][o->head])
         return fv_fail(FOVEA_EINVAL,
-                       "a %s head does not learn %s: classes take a linear one, segmentation any, "
-                       "depth a DPT-lite one",
+                       "a %s head cannot learn %s; use a linear head for classes, any head for "
+                       "segmentation, and a DPT-lite head for depth",
                        heads[o->head], tasks[o->task]);
     if (!(o->max_depth >= 0 && o->max_depth <= FARTHEST))
-        return fv_fail(FOVEA_EINVAL, "max_depth %g; it is 0 (10 metres) to %g",
+        return fv_fail(FOVEA_EINVAL, "max_depth is %g; it must be from 0 (for 10 metres) to %g",
                        (double)o->max_depth, FARTHEST);
     return FOVEA_OK;
 }
@@ -79,24 +82,28 @@ static fovea_status check_head(const fovea_trainer_options *o)
 fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device *device)
 {
     if (strcmp(device->info.id, "cpu") != 0)
-        return fv_fail(FOVEA_ENOTSUP, "device %s: training runs on the CPU; open \"cpu\"",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "device %s cannot train, because training runs on the CPU; open \"cpu\"",
                        device->info.id);
     if (o->stage < FOVEA_STAGE_ATTENTION || o->stage > FOVEA_STAGE_TASK)
-        return fv_fail(FOVEA_EINVAL, "stage %d; there are 1, 2 and 3", (int)o->stage);
+        return fv_fail(FOVEA_EINVAL, "stage %d does not exist; choose 1, 2 or 3", (int)o->stage);
     FV_TRY(fv_known("trainable", (int)o->trainable, FOVEA_TRAIN_HEAD));
     if (o->trainable == FOVEA_TRAIN_HEAD && o->stage != FOVEA_STAGE_TASK)
-        return fv_fail(FOVEA_EINVAL, "only the third stage has a head to train");
+        return fv_fail(FOVEA_EINVAL, "only stage 3 trains a head; set `stage` to 3, or choose "
+                                     "other tensors with `trainable`");
     if (o->trainable == FOVEA_TRAIN_ALL && o->stage == FOVEA_STAGE_ATTENTION)
-        return fv_fail(FOVEA_EINVAL,
-                       "the first stage trains what makes queries, keys and values; all tensors "
-                       "are the second stage's");
+        return fv_fail(FOVEA_EINVAL, "stage 1 trains only the tensors that compute queries, keys "
+                                     "and values; use stage 2 to train all tensors");
     if ((unsigned)o->frame.format > FOVEA_FORMAT_PLANES_F32)
-        return fv_fail(FOVEA_EINVAL, "frames of format %d; give RGB8, BGR8, GRAY8 or PLANES_F32",
+        return fv_fail(FOVEA_EINVAL,
+                       "frames have format %d, which cannot be trained on; use RGB8, BGR8, GRAY8 "
+                       "or PLANES_F32",
                        (int)o->frame.format);
     FV_TRY(fv_known("loss", (int)o->loss, FOVEA_LOSS_RELATIVE));
     FV_TRY(check_head(o));
     if (o->compute == FOVEA_COMPUTE_INT8)
-        return fv_fail(FOVEA_ENOTSUP, "compute int8: training multiplies float32 or bfloat16");
+        return fv_fail(FOVEA_ENOTSUP,
+                       "compute int8 cannot be used for training; use float32 or bfloat16");
     FV_TRY(fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO));
     FV_TRY(check_rates(o));
     return check_moments(o);
@@ -146,8 +153,8 @@ static fovea_status mark_head(const fovea_trainer *t)
     else
         fv_layer_visit(&m->segmentation.head, mark, &k);
     return k.folded ? fv_fail(FOVEA_ENOTSUP,
-                              "%s: normalisations are folded into the head, which cannot be "
-                              "trained then; train a new one on the backbone alone",
+                              "%s: normalisations are folded into the head, so it cannot be "
+                              "trained; train a new head on the backbone alone",
                               m->source->name)
                     : FOVEA_OK;
 }
@@ -161,10 +168,12 @@ static fovea_status find(fv_master **out, const fovea_trainer *t, const char *na
 {
     *out = fv_masters_find(&t->masters, name);
     if (!*out)
-        return fv_fail(FOVEA_EINVAL, "tensor \"%.120s\": %s has none of that name", name,
+        return fv_fail(FOVEA_EINVAL, "tensor \"%.120s\": %s has no tensor of that name", name,
                        t->model->source->name);
     if (!floating(*out))
-        return fv_fail(FOVEA_EINVAL, "tensor \"%.120s\" holds no floating numbers", name);
+        return fv_fail(FOVEA_EINVAL,
+                       "tensor \"%.120s\" has no floating-point values, so it cannot be trained",
+                       name);
     return FOVEA_OK;
 }
 
@@ -221,8 +230,10 @@ fovea_status fv_trainer_chosen(const fovea_trainer *t)
         trained += m->trained;
         if (m->named && !m->trained)
             return fv_fail(FOVEA_EINVAL,
-                           "tensor \"%.120s\" is to be trained, but the loss does not depend on it",
+                           "tensor \"%.120s\" cannot be trained, because the loss does not depend "
+                           "on it; leave it out",
                            m->tensor->name);
     }
-    return trained ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "nothing is to be trained");
+    return trained ? FOVEA_OK
+                   : fv_fail(FOVEA_EINVAL, "no tensor would be trained; choose at least one");
 }

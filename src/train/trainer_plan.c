@@ -316,10 +316,11 @@ static fovea_status emit(fovea_trainer *t)
     FV_TRY(fv_attention_blocks(&pairs.attention, t->attention, depth));
     fovea_status status = fv_attention_blocks_check(pairs.attention, depth);
     if (status == FOVEA_OK && only_softmax(pairs.attention, depth))
-        status = fv_fail(FOVEA_EINVAL,
-                         "attention \"%s\": stage 1 teaches another attention what softmax gives, "
-                         "and every block has softmax; name another, such as linear:elu1",
-                         t->attention);
+        status =
+            fv_fail(FOVEA_EINVAL,
+                    "attention \"%s\": stage 1 trains another attention to reproduce softmax, but "
+                    "every block has softmax; choose another attention, such as linear:elu1",
+                    t->attention);
     FV_THEN(status, FV_MEM_ARRAY(&pairs.pair, depth, FV_MEM_PLAN, "the losses"));
     FV_THEN(status, emit_with(t, &pairs));
     fv_mem_free(pairs.pair);
@@ -335,15 +336,15 @@ static fovea_status check_teacher(const fovea_trainer *t)
     if (ours->width != theirs->width || ours->patch != theirs->patch ||
         ours->prefix != theirs->prefix)
         return fv_fail(FOVEA_EINVAL,
-                       "the teacher has tokens of %u channels, patches of %u and %u tokens before "
-                       "them, the student %u, %u and %u; name a teacher of the same form",
+                       "the teacher has %u channels, patches of %u pixels and %u prefix tokens, "
+                       "but the student has %u, %u and %u; use a teacher with equal numbers",
                        theirs->width, theirs->patch, theirs->prefix, ours->width, ours->patch,
                        ours->prefix);
     if (t->o.stage == FOVEA_STAGE_ATTENTION &&
         (ours->depth != theirs->depth || ours->heads != theirs->heads))
         return fv_fail(FOVEA_EINVAL,
-                       "the teacher has %u blocks of %u heads, the student %u of %u; the first "
-                       "stage takes them block by block",
+                       "the teacher has %u blocks of %u heads, but the student has %u of %u; stage "
+                       "1 compares them block by block, so use a teacher with equal numbers",
                        theirs->depth, theirs->heads, ours->depth, ours->heads);
     return FOVEA_OK;
 }
@@ -445,8 +446,8 @@ static fovea_status finish(fovea_trainer *t, uint64_t before)
         const uint64_t fixed = fixed_bytes(t, before);
         if (fixed >= t->o.memory_limit)
             return fv_fail(FOVEA_ENOMEM,
-                           "weights, gradients and moments take %.1f MiB, the limit is %.1f MiB; "
-                           "train fewer tensors or a smaller model",
+                           "weights, gradients and moments need %.1f MiB, but memory_limit is %.1f "
+                           "MiB; train fewer tensors or a smaller model",
                            (double)fixed / (1 << 20), (double)t->o.memory_limit / (1 << 20));
         r.memory_limit = t->o.memory_limit - fixed;
     }

@@ -42,9 +42,10 @@ static fovea_status narrow(const char *name, void *to, uint64_t at, const float 
         const float x = from[i];
         fv_value_put(to, type, (size_t)(at + i), x);
         if (type == FV_F16 && isfinite(x) && !isfinite(fv_value_get(to, type, (size_t)(at + i))))
-            return fv_fail(FOVEA_ENOTSUP,
-                           "tensor \"%s\" holds %g, which float16 cannot; write f32 or bf16", name,
-                           (double)x);
+            return fv_fail(
+                FOVEA_ENOTSUP,
+                "tensor \"%s\" holds %g, which float16 cannot represent; write f32 or bf16", name,
+                (double)x);
     }
     return FOVEA_OK;
 }
@@ -146,7 +147,7 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
     }
     if (!own || json_object_set_new(own, "attention", json_string(t->attention)) != 0) {
         json_decref(config);
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory to write it", path);
+        return fv_fail(FOVEA_ENOMEM, "%s: not enough memory to write it", path);
     }
     if (t->model->new_head) { /* the names are of another task's classes */
         json_object_del(config, "id2label");

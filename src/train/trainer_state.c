@@ -171,7 +171,7 @@ static fovea_status header_text(char **out, uint64_t *size, const fovea_trainer 
                              (json_int_t)t->masters.padded_floats, "note", note ? note : "",
                              "made with", fingerprint(t));
     if (!json)
-        return fv_fail(FOVEA_EINVAL, "the state's note is not UTF-8, or memory is short");
+        return fv_fail(FOVEA_EINVAL, "the state's note is not UTF-8, or memory ran out");
     const size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
     const size_t length = json_dumpb(json, NULL, 0, flags);
     *size = (length + 7) / 8 * 8;
@@ -189,9 +189,12 @@ fovea_status fovea_trainer_write_state(fovea_trainer *t, const char *path, const
     char *text = NULL;
     uint64_t size = 0;
     if (t->pictures)
-        return fv_fail(FOVEA_EINVAL, "a state is written between two steps; finish or drop this");
+        return fv_fail(
+            FOVEA_EINVAL,
+            "a state can only be written between two steps; finish or drop the current step first");
     if (note && strlen(note) > NOTE_LIMIT)
-        return fv_fail(FOVEA_EINVAL, "a note of %zu bytes; at most %d", strlen(note), NOTE_LIMIT);
+        return fv_fail(FOVEA_EINVAL, "the note has %zu bytes; it may have at most %d", strlen(note),
+                       NOTE_LIMIT);
     FV_TRY(header_text(&text, &size, t, note));
     const fovea_status status = write_state(t, path, text, size);
     fv_mem_free(text);
@@ -209,7 +212,7 @@ struct reader {
 
 static fovea_status damaged(const struct reader *r, const char *what)
 {
-    return fv_fail(FOVEA_EFORMAT, "%s: %s; go on from an older state, or begin again", r->path,
+    return fv_fail(FOVEA_EFORMAT, "%s: %s; resume from an older state, or start again", r->path,
                    what);
 }
 
@@ -217,14 +220,16 @@ static fovea_status check_frame(struct reader *r)
 {
     uint64_t begin[2], sum;
     if (r->size < sizeof begin + sizeof sum)
-        return damaged(r, "too short for a trainer's state");
+        return damaged(r, "the file is too short for a trainer's state");
     memcpy(begin, r->data, sizeof begin);
     if (begin[0] != MAGIC)
-        return damaged(r, "no state of a trainer, or one of another kind of machine");
+        return damaged(
+            r,
+            "the file is not a trainer's state, or comes from a machine with another byte order");
     r->header = begin[1];
     if (r->size % 8 || r->header % 8 || r->header > HEADER_LIMIT ||
         r->header > r->size - sizeof begin - sizeof sum)
-        return damaged(r, "cut off");
+        return damaged(r, "the file is truncated");
     memcpy(&sum, r->data + r->size - sizeof sum, sizeof sum);
     if (checksum(1, r->data, r->size - sizeof sum) != sum)
         return damaged(r, "its checksum is wrong");
@@ -240,8 +245,9 @@ static fovea_status differ(const struct reader *r, const char *key, const json_t
     for (int i = 0; i < 2; i++)
         json_dumpb(value[i], text[i], sizeof text[i] - 1,
                    JSON_ENCODE_ANY | JSON_SORT_KEYS | JSON_REAL_PRECISION(9));
-    return fv_fail(FOVEA_EINVAL, "%s: made with another %s: %s, here it is %s", r->path, key,
-                   text[0], text[1]);
+    return fv_fail(FOVEA_EINVAL,
+                   "%s: the state was written with another %s: %s, but it is %s in this run",
+                   r->path, key, text[0], text[1]);
 }
 
 static fovea_status compare(const struct reader *r, const json_t *theirs, json_t *ours)
@@ -277,14 +283,15 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
     /* written by a release without these parameters */
     if (!json_object_get(theirs, "form of linear attention"))
         json_object_set_new(theirs, "form of linear attention", json_object());
-    const fovea_status status = ours ? compare(r, theirs, ours)
-                                     : fv_fail(FOVEA_ENOMEM, "%s: no memory to read it", r->path);
+    const fovea_status status =
+        ours ? compare(r, theirs, ours)
+             : fv_fail(FOVEA_ENOMEM, "%s: not enough memory to read it", r->path);
     json_decref(ours);
     FV_TRY(status);
     if (!json_is_integer(step) || json_integer_value(step) < 0 || !json_is_string(note) ||
         (uint64_t)json_integer_value(floats) != t->masters.padded_floats ||
         r->size != 24 + r->header + blocks(t) * padded_floats)
-        return damaged(r, "contradicts itself");
+        return damaged(r, "its contents are inconsistent");
     char *text;
     FV_TRY(fv_mem_text(&text, json_string_value(note), FV_MEM_MODEL));
     fv_mem_free(t->note);

@@ -78,8 +78,8 @@ static void compare(tally *t, double got, double want, double bound, const char 
         return;
     v->ok = false;
     snprintf(v->text, sizeof v->text,
-             "%s %llu, column %llu is %.7g, its reference %.7g, allowed error %.2g", what,
-             (unsigned long long)row, (unsigned long long)col, got, want, bound);
+             "%s %llu, column %llu is %.7g; its reference is %.7g, and the allowed error is %.2g",
+             what, (unsigned long long)row, (unsigned long long)col, got, want, bound);
 }
 
 /* Compares a sample, whose values begin at `at`. */

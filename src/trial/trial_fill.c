@@ -54,7 +54,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     r.prob.dim[FV_DIM_ROWS] = STATE_ROWS;
     const fv_kernel *k = fv_reference_kernel(&r.prob);
     if (!k)
-        return fv_fail(FOVEA_ENOTSUP, "%s: there is no reference for its state",
+        return fv_fail(FOVEA_ENOTSUP, "%s: there is no reference kernel for its state",
                        fv_op_names[a->prob.op]);
     const uint64_t rows = (uint64_t)width * STATE_ROWS;
     const uint64_t scratch =

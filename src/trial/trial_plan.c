@@ -58,7 +58,8 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
     const char *problem = "";
     const fv_step *s = find_step(plan, step, &problem);
     if (!s)
-        return fv_fail(FOVEA_EINVAL, "step %zu: the plan has no more than %u", step,
+        return fv_fail(FOVEA_EINVAL,
+                       "step %zu does not exist; the plan has %u steps, counted from 0", step,
                        plan->info.steps);
     const fv_kernel *k =
         kernel ? find_kernel(plan->device, s, kernel) : fv_plan_of_step(plan, s)->kernel;

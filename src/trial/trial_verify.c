@@ -67,7 +67,7 @@ static void compare_guards(const fv_zone *z, const uint8_t *seen, fv_verdict *ou
         at++;
     out->ok = false;
     snprintf(out->text, sizeof out->text,
-             "byte %lld of %llu of an operand changed, which the kernel must not write",
+             "the kernel changed byte %lld of an operand of %llu bytes that it must not write",
              (long long)at - FV_ZONE_GUARD, (unsigned long long)fv_zone_extent(z));
 }
 

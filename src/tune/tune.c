@@ -79,8 +79,7 @@ fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice)
 bool fv_tuner_disturbed(fv_tuner *t, const fv_score *score)
 {
     if (score->disturbed && t->report.disturbed++ == 0)
-        fv_log("tuning: other programs use the processors; what is measured meanwhile is "
-               "discarded");
+        fv_log("tuning: other programs use the processors; measurements are discarded meanwhile");
     return score->disturbed;
 }
 
@@ -254,7 +253,7 @@ fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
     const int known = name ? fv_index_of(name, names, FOVEA_RIGOR_EXHAUSTIVE + 1) : -1;
     *out = known > 0 ? (fovea_rigor)known : FOVEA_RIGOR_ESTIMATE;
     if (name && *name && known < 0)
-        fv_log("FOVEA_RIGOR=%s is not estimate, measure or exhaustive; using estimate", name);
+        fv_log("FOVEA_RIGOR=%s must be estimate, measure or exhaustive; estimate is used", name);
     return FOVEA_OK;
 }
 

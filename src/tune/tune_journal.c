@@ -15,7 +15,7 @@ static fovea_status adopt(void *ctx, const fv_fact *fact)
     fv_tuner *t = ctx;
     if (fact->kind != FV_FACT_SKIP || !fact->known)
         return FOVEA_OK;
-    fv_log("tuning: %s for %s ended an earlier run and is skipped", fact->choice, fact->subject);
+    fv_log("tuning: %s for %s crashed an earlier run and is skipped", fact->choice, fact->subject);
     t->report.skipped++;
     FV_TRY(fv_wisdom_put(t->estimate.wisdom, fact));
     return fv_wisdom_put(t->known.wisdom, fact);
@@ -33,7 +33,7 @@ static fovea_status recover(fv_tuner *t)
     const fovea_status status = fv_wisdom_parse(t->crashed, text, size, &unknown);
     fv_mem_free(text);
     if (status == FOVEA_EWISDOM)
-        return fv_fail(status, "%s: not a journal of the tuner; name another file", path);
+        return fv_fail(status, "%s is not a tuner's journal; use another file", path);
     FV_TRY(status);
     return fv_wisdom_each(t->crashed, adopt, t);
 }
@@ -46,7 +46,7 @@ fovea_status fv_journal_open(fv_tuner *t)
     FV_TRY(fv_os_lock_file(&t->journal, path));
     if (t->journal)
         return recover(t);
-    fv_log("tuning: another tuner holds the journal %s; this one continues without", path);
+    fv_log("tuning: another tuner uses the journal %s; this one continues without a journal", path);
     return FOVEA_OK;
 }
 

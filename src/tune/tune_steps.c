@@ -57,7 +57,7 @@ static fovea_status verify(step_trials *a, const fv_candidate *c, const char *ch
     fv_trial_kernel_close(kernel);
     FV_TRY(status);
     a->t->report.wrong++;
-    fv_log("tuning: %s is wrong for %s: %s", choice, a->subject, verdict.text);
+    fv_log("tuning: %s gives wrong results for %s: %s", choice, a->subject, verdict.text);
     return fv_tuner_skip(a->t, a->subject, choice);
 }
 

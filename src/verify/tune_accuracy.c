@@ -342,13 +342,14 @@ static fovea_status tune(fovea_accuracy_report *report, search *s, const fovea_f
 static fovea_status check(const fovea_plan_options *plan, size_t n_frames, double bound)
 {
     if (n_frames == 0)
-        return fv_fail(FOVEA_EINVAL, "no frames to measure accuracy on; give a few like those that "
-                                     "will come");
+        return fv_fail(FOVEA_EINVAL, "there are no frames to measure accuracy on; pass some that "
+                                     "are typical of the application");
     if (!(bound > 0 && bound < 1))
-        return fv_fail(FOVEA_EINVAL, "a bound of %g; give a cosine between 0 and 1, such as 0.9995",
+        return fv_fail(FOVEA_EINVAL,
+                       "the bound is %g; it must be a cosine between 0 and 1, such as 0.9995",
                        bound);
     if (plan->weights != FOVEA_DTYPE_F32 || plan->activations != FOVEA_DTYPE_F32)
-        return fv_fail(FOVEA_EINVAL, "types of products settle how weights and activations are "
+        return fv_fail(FOVEA_EINVAL, "the types of products decide how weights and activations are "
                                      "stored; leave their types at FOVEA_DTYPE_F32");
     return FOVEA_OK;
 }

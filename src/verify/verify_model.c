@@ -55,9 +55,8 @@ static fovea_status check_stepwise(const fovea_plan *p)
 {
     for (uint32_t i = 0; i < p->cut.sweeps; i++)
         if (p->chosen.sweep[i].streamed)
-            return fv_fail(FOVEA_ENOMEM,
-                           "the steps of this plan do not run one by one: there is too little "
-                           "memory; use a smaller picture");
+            return fv_fail(FOVEA_ENOMEM, "the plan's steps cannot run one by one, because memory "
+                                         "is too small; use a smaller picture");
     return FOVEA_OK;
 }
 
@@ -370,7 +369,7 @@ static fovea_status walk(tour *t, tour *twin, fovea_step_check_fn *fn, void *pay
         const bool alone = op == FV_OP_KEYS_I8 || op == FV_OP_ROWS_I8;
         if (!alone && (!next_stop(twin->rig.plan, &r) || r.step->prob.op != s.step->prob.op))
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: the float32 plan on the CPU has a different step here",
+                           "%s: the float32 plan on the CPU has another step at this position",
                            s.step->label);
         FV_TRY(check_step(t, &s, twin, alone ? NULL : &r, &check, &verdict));
         if (fn(&check, payload))

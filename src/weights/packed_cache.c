@@ -60,8 +60,8 @@ void fv_packed_cache_close(fv_packed_cache *c)
     if (!c)
         return;
     if (c->counts.mapped || c->counts.written)
-        fv_log("cache: %" PRIu32 " packed weights mapped, %" PRIu32 " of them written by this "
-               "process, %" PRIu32 " damaged files replaced",
+        fv_log("cache: %" PRIu32 " packed weights are mapped; this process wrote %" PRIu32
+               " of them and replaced %" PRIu32 " damaged files",
                c->counts.mapped, c->counts.written, c->counts.damaged);
     fv_mem_free(c->folder);
     fv_mem_free(c);
@@ -272,7 +272,8 @@ static void prepare(fv_packed_cache *c)
     if (c->writable)
         fv_os_trim_folder(c->folder, FOLDER_MOST, fv_packed_file_name);
     else
-        fv_log("weights are not cached, so they are packed at every start: %s", fovea_error());
+        fv_log("packed weights are not cached, so they are packed in every process: %s",
+               fovea_error());
 }
 
 static fovea_status write_file(const char *path, const fv_packed_key *k, const fv_packed *p)
@@ -303,7 +304,8 @@ bool fv_packed_cache_store(fv_packed_cache *c, const fv_packed_key *k, const fv_
     if (c->writable)
         c->counts.written++;
     else
-        fv_log("weights are not cached, so they are packed at every start: %s", fovea_error());
+        fv_log("packed weights are not cached, so they are packed in every process: %s",
+               fovea_error());
     fv_mem_free(path);
     return c->writable;
 }

@@ -54,7 +54,9 @@ fovea_status fovea_weights_cache_clear(const char *folder, size_t *removed)
     fv_os_trim_folder(folder, 0, fv_packed_file_name);
     FV_TRY(look(&after, folder));
     *removed = before.files > after.files ? before.files - after.files : 0;
-    return after.files ? fv_fail(FOVEA_EIO, "%s: %zu packed weights could not be removed", folder,
-                                 after.files)
+    return after.files ? fv_fail(FOVEA_EIO,
+                                 "%s: %zu packed weights could not be removed; check the "
+                                 "permissions of the folder",
+                                 folder, after.files)
                        : FOVEA_OK;
 }

@@ -8,7 +8,7 @@ fovea_status fv_shared_weights_open(fv_shared_weights *s)
     *s = (fv_shared_weights){.packed = NULL};
     return pthread_mutex_init(&s->lock, NULL) == 0
                ? FOVEA_OK
-               : fv_fail(FOVEA_ENOMEM, "model: no memory for a lock");
+               : fv_fail(FOVEA_ENOMEM, "model: not enough memory for a lock");
 }
 
 void fv_shared_weights_close(fv_shared_weights *s)

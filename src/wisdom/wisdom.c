@@ -25,7 +25,7 @@ fovea_status fv_wisdom_create(fv_wisdom **out)
     FV_TRY(FV_MEM_NEW(&w, FV_MEM_WISDOM, "wisdom"));
     if (pthread_mutex_init(&w->lock, NULL) != 0) {
         fv_mem_free(w);
-        return fv_fail(FOVEA_ENOMEM, "wisdom: no memory for a lock");
+        return fv_fail(FOVEA_ENOMEM, "wisdom: not enough memory for a lock");
     }
     *out = w;
     return FOVEA_OK;

@@ -73,7 +73,8 @@ static fovea_status take(fv_wisdom *to, fv_wisdom *from, const char *name, bool 
     const fovea_status status = merge_known(to, from, foreign, &out->taken);
     fv_wisdom_free(from);
     if (status == FOVEA_OK && unknown)
-        fv_log("wisdom: %s: %zu line%s skipped: kernels, revisions or settings of another version",
+        fv_log("wisdom: %s: %zu line%s skipped, which use kernels, revisions or settings of "
+               "another version",
                name, unknown, unknown > 1 ? "s" : "");
     return status;
 }
@@ -137,7 +138,9 @@ fovea_status fovea_wisdom_path(char *out, size_t capacity)
             return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; set FOVEA_WISDOM");
     }
     if (strlen(base) + strlen(below) >= capacity)
-        return fv_fail(FOVEA_EINVAL, "wisdom: its path does not fit into %zu bytes", capacity);
+        return fv_fail(FOVEA_EINVAL,
+                       "wisdom: the path does not fit into %zu bytes; pass a larger buffer",
+                       capacity);
     snprintf(out, capacity, "%s%s", base, below);
     return FOVEA_OK;
 }
@@ -228,7 +231,7 @@ fovea_status fovea_wisdom_save(const char *path)
     if (!path) {
         FV_TRY(fovea_wisdom_path(usual, sizeof usual));
         if (!*usual)
-            return fv_fail(FOVEA_EINVAL, "FOVEA_WISDOM is empty; name a file to save wisdom to");
+            return fv_fail(FOVEA_EINVAL, "FOVEA_WISDOM is empty; give a file to save wisdom to");
         FV_TRY(make_folder(usual));
         path = usual;
     }

@@ -32,7 +32,7 @@ static const char *const rigors[] = {NULL, "estimate", "measure", "exhaustive"};
 
 static fovea_status refuse(size_t line, const char *why)
 {
-    return fv_fail(FOVEA_EWISDOM, "wisdom, line %zu: %s; nothing of it was taken", line, why);
+    return fv_fail(FOVEA_EWISDOM, "wisdom, line %zu: %s; nothing was imported", line, why);
 }
 
 /* Splits `line` into columns: replaces its tabs by 0. Returns false if the number of columns is
@@ -65,15 +65,15 @@ static const char *read_fact(fv_fact *out, char *line)
     uint64_t nanoseconds;
     for (const char *p = line; *p; p++)
         if (((unsigned char)*p < ' ' && *p != '\t') || *p == 127)
-            return "a control character";
+            return "the line has a control character";
     if (!cut(line, column))
-        return "wanted seven columns between tabs";
+        return "the line must have seven columns, separated by tabs";
     const int kind = fv_index_of(column[0], kinds, FV_FACT_KINDS);
     const int rigor = fv_index_of(column[4], rigors, RIGORS);
     if (kind < 0)
-        return "wanted step, sweep, plan, skip or products in the first column";
+        return "the first column must be step, sweep, plan, skip or products";
     if (rigor < 0)
-        return "wanted estimate, measure or exhaustive in the fifth column";
+        return "the fifth column must be estimate, measure or exhaustive";
     if (strlen(column[1]) >= FV_WISDOM_DEVICE || strlen(column[2]) >= FV_WISDOM_SUBJECT ||
         strlen(column[3]) >= FV_WISDOM_CHOICE)
         return "a column is too long";
@@ -83,7 +83,7 @@ static const char *read_fact(fv_fact *out, char *line)
                      .subject = column[2],
                      .choice = column[3]};
     if (!read_number(&nanoseconds, column[5]) || !read_number(&out->date, column[6]))
-        return "wanted nanoseconds and a date, whole numbers, in the last two columns";
+        return "the last two columns must be nanoseconds and a date, as whole numbers";
     out->seconds = (double)nanoseconds * 1e-9;
     return NULL;
 }
@@ -108,13 +108,13 @@ fovea_status fv_wisdom_parse(fv_wisdom *w, const char *text, uint64_t size, size
     const char *at = text, *const end = text + size;
     *unknown = 0;
     if (size == 0 || !next_line(line, &at, end) || strcmp(line, HEADER) != 0)
-        return refuse(1, "wanted \"" HEADER "\"");
+        return refuse(1, "the line must be \"" HEADER "\"");
     for (size_t n = 2; at < end; n++) {
         fv_fact f;
         if (n > FACTS_MOST + 1)
-            return refuse(n, "too many lines");
+            return refuse(n, "the text has too many lines");
         if (!next_line(line, &at, end))
-            return refuse(n, "the line has no end, is too long, or is not text");
+            return refuse(n, "the line is unterminated, too long or not text");
         const char *why = read_fact(&f, line);
         if (why)
             return refuse(n, why);
@@ -205,8 +205,9 @@ static fovea_status pass_over(struct writer *w, fv_wisdom *from)
         w->passed++;
     fv_mem_free(w->date);
     if (w->out)
-        fv_log("wisdom: of %zu facts the %zu oldest are left out; a text has %d at most", facts,
-               more, FACTS_MOST);
+        fv_log("wisdom: %zu facts are too many, so the %zu oldest are left out; a text holds at "
+               "most %d",
+               facts, more, FACTS_MOST);
     return FOVEA_OK;
 }
 
@@ -219,7 +220,7 @@ fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t capacity
     *size = writer.used;
     if (out && writer.used >= capacity)
         return fv_fail(FOVEA_EINVAL,
-                       "wisdom has %zu bytes and a terminating null; `capacity` is %zu",
+                       "wisdom has %zu bytes and a terminating null, but `capacity` is %zu",
                        writer.used, capacity);
     return FOVEA_OK;
 }

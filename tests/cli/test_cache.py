@@ -96,9 +96,9 @@ def weights(c):
     expect("none keeps nothing, whatever the environment says", not os.path.exists(c.weights))
     first = c.fovea(*run, *folder)
     files, size = packed(c)
-    expect("weights are kept", files > 0 and size > 0 and "%d of them written" % files in first.stderr)
+    expect("weights are kept", files > 0 and size > 0 and "wrote %d of them" % files in first.stderr)
     second = c.fovea(*run, *folder)
-    expect("and mapped by the next process", "%d packed weights mapped, 0 of them written" % files in second.stderr)
+    expect("and mapped by the next process", "%d packed weights are mapped; this process wrote 0 of them" % files in second.stderr)
     def outputs(p):
         return [json.loads(line)["top"] for line in p.stdout.splitlines()]
     expect("which sees the same", outputs(plain) == outputs(first) == outputs(second))
@@ -155,7 +155,7 @@ def refused_folder(c):
     p = subprocess.run([c.exe, "tune", "synthetic:vit-ti16", "--size", "32", "--time", "1"],
                        capture_output=True, text=True, env=home)
     expect("exit %d: %s" % (p.returncode, p.stderr), p.returncode == 7)
-    expect("the folder and the reason: " + p.stderr, parent in p.stderr and "cannot make this folder" in p.stderr)
+    expect("the folder and the reason: " + p.stderr, parent in p.stderr and "cannot create this folder" in p.stderr)
     expect("another reason: " + p.stderr, os.strerror(errno.ENOENT) not in p.stderr)
 
 

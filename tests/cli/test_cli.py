@@ -182,11 +182,11 @@ def check_words(exe, folder):
              ["https://huggingface.co/timm/vit_base_patch16_224.augreg_in1k/resolve/main/FILE"]),
             *((["plan", path], ["a model is a folder with"])
               for path in ("own/none.pth", "./a/b", "a/b/c", "a/", "/a/b", "a/b c")),
-            (["plan", "hf/config.json"], ["name its folder"]),
+            (["plan", "hf/config.json"], ["give its folder"]),
             (["plan", MODEL, "--attention", "gla"], ["causal", "use linear"]),
             (["plan", MODEL, "--attention", "softmax@0-3"], ["NAME+softmax@0-3"]),
             (["plan", MODEL, "--isa", "avx2" if os.uname().machine == "aarch64" else "neon"],
-             ["no such instructions"])):
+             ["lacks these instructions"])):
         said = run(exe, args, folder).stderr
         if not all(w in said for w in words) or "set `causal`" in said:
             return f"fovea {' '.join(args)}: {said!r} lacks one of {words}"

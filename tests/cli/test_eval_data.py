@@ -404,7 +404,7 @@ class Messages(Case):
         for i in range(4):
             self.write("data/%d.ppm" % i, ppm(self.noise(40 + 8 * i, 40)))
         _, said = self.evaluate(model, "--data", "data", "--against", model)
-        self.assertEqual(said.count("is not a multiple of the patch"), 1, said)
+        self.assertEqual(said.count("are not multiples of the patch"), 1, said)
 
 
 class Depth(Case):

@@ -44,9 +44,9 @@ def main():
         cases = [
             ("no library", {"FOVEA_OPENCL": "/none/libOpenCL.so"}, ("cannot be opened", "unset")),
             ("another library", {"FOVEA_OPENCL": "libm.so.6"}, ("lacks cl", "OpenCL 1.2")),
-            ("no .icd file", {"OCL_ICD_VENDORS": empty}, ("knows no driver", ".icd", "install")),
+            ("no .icd file", {"OCL_ICD_VENDORS": empty}, ("finds no driver", ".icd", "install")),
             ("a platform without devices", {"OCL_ICD_VENDORS": vendors},
-             ("without a device", "rusticl", "RUSTICL_ENABLE")),
+             ("have no device", "rusticl", "RUSTICL_ENABLE")),
         ]
         for name, settings, words in cases:
             if not all(there for what, there in have.items() if what in settings or what in words):

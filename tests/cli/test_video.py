@@ -238,7 +238,7 @@ class Y4M(Case):
                 (b"YUV4MPEG2 W-4 H9\n", "0x9 pixels"), (b"YUV4MPEG2 W4x H9\n", "0x9 pixels"),
                 (b"YUV4MPEG2 W99999999999999999999 H99999999999\n", "1 to 2^28 pixels"),
                 (b"YUV4MPEG2 W65536 H65536\n", "1 to 2^28 pixels"),
-                (b"YUV4MPEG2 W65536 H1\n", "sides must be 1 to 65535"),
+                (b"YUV4MPEG2 W65536 H1\n", "sides must be from 1 to 65535"),
                 (b"YUV4MPEG2 W4 H4", "does not begin"), (b"YUV4MPEG2" + b" " * 5000, "does not begin"),
                 (b"YUV4MPEG3 W4 H4\n", "does not begin"), (b"Y", "does not begin"),
                 (whole[:whole.index(b"\n") + 1], "holds no frame"),

@@ -46,7 +46,7 @@ static void callers_pointer(void **state)
     pixels_refused(device, &o, FOVEA_EINVAL, "cudaMalloc");
     o = pixels_options(&m, FOVEA_EXTERNAL_CUDA, memory);
     o.plane[1].offset += 500;
-    pixels_refused(device, &o, FOVEA_EINVAL, "ends after");
+    pixels_refused(device, &o, FOVEA_EINVAL, "follow its address");
     o = pixels_options(&m, FOVEA_EXTERNAL_OPENCL, memory);
     pixels_refused(device, &o, FOVEA_ENOTSUP, "");
     odd_address(device, &m, memory);
@@ -265,7 +265,7 @@ static void surfaces(void **state)
     egl.width = W + 1;
     pixels_refused(device, &egl, FOVEA_EINVAL, "pixels");
     surface.filled = 0;
-    pixels_refused(device, &nvmm, FOVEA_EINVAL, "without a picture");
+    pixels_refused(device, &nvmm, FOVEA_EINVAL, "contains no picture");
     surface.filled = 1;
     hostile.only("NvBufSurfaceMapEglImage");
     hostile.set("fail", 1);

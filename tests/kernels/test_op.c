@@ -338,7 +338,7 @@ static void refusals(void **state)
     REFUSE(FOVEA_EINVAL, "negative", p->attention = "linear:identity");
     REFUSE(FOVEA_EINVAL, "power", p->power = some);
     REFUSE(FOVEA_EINVAL, "l2norm", p->l2norm = 1);
-    REFUSE(FOVEA_EINVAL, "a form", p->form = FOVEA_FORM_CHUNK);
+    REFUSE(FOVEA_EINVAL, "form is only", p->form = FOVEA_FORM_CHUNK);
     REFUSE(FOVEA_EINVAL, "5 x 3", (p->rope_width = 5, p->rope_height = 3));
     REFUSE(FOVEA_EINVAL, "rope_sin", p->rope_cos = some);
     REFUSE(FOVEA_EINVAL, "keys", (p->rope_cos = p->rope_sin = some, p->keys = 11));

@@ -219,7 +219,7 @@ class Dense(unittest.TestCase):
         refused('"head_hidden_size" is 6', head_hidden_size=6)
         refused('"reassemble_hidden_size" is 9', reassemble_hidden_size=9)
         refused('"patch_size" is 14', patch_size=14)
-        refused('"neck_hidden_sizes" is 4 at place 1', neck_hidden_sizes=[4, 4, 6, 7])
+        refused('"neck_hidden_sizes" is 4 at index 1', neck_hidden_sizes=[4, 4, 6, 7])
         refused('"neck_hidden_sizes" must be', neck_hidden_sizes=[4, 4, 6])
         refused('"reassemble_factors" must be', reassemble_factors=[4, 2, 1])
         refused('"reassemble_factors" must be', reassemble_factors=[4, 2, 1, 0.7])

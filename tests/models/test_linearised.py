@@ -468,7 +468,7 @@ def refusals(exe):
             ("a list that is too short", {}, {"attention": ["linear"]}, ["1 names", "3 blocks"]),
             ("a list with a number", {}, {"attention": ["linear", "mala", 3]}, ["one per block"]),
             ("a list with blocks", {}, {"attention": ["linear", "mala", "pola@1"]}, ["pola@1"]),
-            ("a block beyond the last", {}, {"attention": "linear+mala@7"}, ["no block 7", "0 to 2"]),
+            ("a block beyond the last", {}, {"attention": "linear+mala@7"}, ["block 7 does not exist", "0 to 2"]),
             ("gates that say nothing of their input", dense, {"attention": "sla-linear"},
              ["attn.sla_q.weight", "sla_gates"]),
             ("unknown gates", dense, {"sla_gates": "dense"}, ["sla_gates", "x_dense"]),

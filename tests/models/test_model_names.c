@@ -352,7 +352,7 @@ static void a_beit_that_does_not_fit_is_refused(void **state)
         beit_of_timm, "blocks.%d.attn.relative_position_bias_table",
         &(struct line){"blocks.%d.attn.relative_position_bias_table", OFFSETS + 1, 1, {REL_BIAS}},
         timm_config);
-    expect_failure(FOVEA_EFORMAT, "do not fit a square grid; add \"image_size\"");
+    expect_failure(FOVEA_EFORMAT, "do not match a square grid; add \"image_size\"");
     write_changed(beit_of_timm, "cls_token", NULL, timm_config);
     expect_failure(FOVEA_EFORMAT, "cls_token");
     /* A field of BEiT's is none of another model's. */
@@ -472,7 +472,7 @@ static void frequencies_of_heads_are_for_softmax(void **state)
         assert_int_equal(fovea_plan_create(&plan, m, cpu, &o),
                          cases[i].runs ? FOVEA_OK : FOVEA_ENOTSUP);
         if (!cases[i].runs)
-            assert_non_null(strstr(fovea_error(), "frequencies of each head"));
+            assert_non_null(strstr(fovea_error(), "frequencies for each head"));
         fovea_plan_free(plan);
     }
     fovea_device_close(cpu);

@@ -130,7 +130,7 @@ class Quantised(unittest.TestCase):
         self.put(small, {**config, "quantization_config": {"quant_method": "compressed-tensors"}})
         self.put(rounded, config, "rounded")
         done = subprocess.run([FOVEA, "plan", "in"], capture_output=True, text=True, cwd=self.folder)
-        self.assertIn('"fovea convert in OUT" makes a float32 model', done.stderr)
+        self.assertIn('"fovea convert in OUT" converts it to float32', done.stderr)
         self.assertEqual(self.convert("in", "out").returncode, 0)
         picture, results = os.path.join(DATA, "picture_wide.ppm"), []
         for model in ("out", "rounded"):

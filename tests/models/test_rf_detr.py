@@ -52,7 +52,7 @@ class RfDetr(unittest.TestCase):
     def test_queries(self):
         self.refused('"num_queries" must be', num_queries=0)
         self.refused('"num_queries" must be', num_queries=1 << 30)
-        self.refused('"num_queries" is 17', "16 places", num_queries=17)
+        self.refused('"num_queries" is 17', "16 candidate positions", num_queries=17)
         self.refused('"num_queries" is 11', '"query_feat.weight"', num_queries=11)
 
     def test_decoder(self):

@@ -63,7 +63,7 @@ static void refuses_broken_headers(void **state)
         {"{" TENSOR("a", "F32", "[2]", "0", "8") "}", 4, "truncated"},
         {"{" TENSOR("a", "F32", "[2]", "0", "4") "}", 4, "differ"},
         {"{" TENSOR("a", "F32", "[1]", "0", "4") "}", 8, "after the last"},
-        {"{" TENSOR("a", "F32", "[1]", "4", "8") "}", 8, "hole"},
+        {"{" TENSOR("a", "F32", "[1]", "4", "8") "}", 8, "gap"},
         {"{" TENSOR("a", "F32", "[2]", "0", "8") "," TENSOR("b", "F32", "[1]", "4", "8") "}", 8,
          "overlaps"},
         {"{" TENSOR("a", "F32", "[2]", "0", "8") "," TENSOR("b", "F32", "[2]", "0", "8") "}", 8,

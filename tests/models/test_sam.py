@@ -80,7 +80,7 @@ class Sam(unittest.TestCase):
             self.assertNotRegex(p.stdout, "block 2 relative positions")
         p = self.plan("--attention", "sla-linear")
         self.assertEqual(p.returncode, 2, p.stderr)
-        self.assertIn("without sla-", p.stderr)
+        self.assertIn("without the prefix sla-", p.stderr)
 
 
 if __name__ == "__main__":

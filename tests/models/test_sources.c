@@ -200,7 +200,7 @@ static void lists_that_cannot_be_are_refused(void **state)
     s.n_files = 1;
     refused(&s, FOVEA_EINVAL, "no files");
     s.files = &file;
-    refused(&s, FOVEA_EINVAL, "memory/config.json: its size of 18446744073709551615 bytes");
+    refused(&s, FOVEA_EINVAL, "memory/config.json: a size of 18446744073709551615 bytes");
     file = (fovea_model_file){.name = "config.json", .size = 1, .offset = UINT64_MAX};
     refused(&s, FOVEA_EINVAL, "memory/config.json: its size");
     file = (fovea_model_file){.data = "{}", .size = 2};
@@ -411,7 +411,7 @@ static void a_list_comes_before_its_callback(void **state)
     s.open = open_vault;
     s.release = release_vault;
     s.user = &v;
-    refused(&s, FOVEA_EFORMAT, "memory/config.json: a JSON object is expected");
+    refused(&s, FOVEA_EFORMAT, "memory/config.json must contain a JSON object");
     assert_int_equal(v.held, 0);
     free_files(f);
 }

@@ -53,7 +53,7 @@ static void softmax_weights(void **state)
     notes(m, "foveated", NOTHING);
     notes(m, "foveated:6+softmax@1", NOTHING);
     notes(m, "linear",
-          SAYS("linear:elu1 attention", "all blocks", "with softmax", "0.36", "foveated keeps",
+          SAYS("linear:elu1 attention", "all blocks", "with softmax", "0.36", "foveated gave",
                "fovea linearise", "\"fovea\": {\"attention\""));
     notes(m, "softmax+mala@1", SAYS("mala attention", "1 of 2 blocks", "0.5"));
     notes(m, "linear+mala@1", SAYS("linear:elu1 and other attention", "all blocks"));

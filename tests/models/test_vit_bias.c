@@ -138,7 +138,7 @@ static void plans_say_so(void **state)
     o.preprocess = &as_it_is;
     o.dry = 1;
     assert_int_equal(fovea_plan_create(&plan, m, cpu, &o), FOVEA_ENOMEM);
-    assert_non_null(strstr(fovea_error(), "64 x 64 patches and softmax attention"));
+    assert_non_null(strstr(fovea_error(), "64 x 64 patches with softmax attention"));
     static const char *const names[] = {"linear:elu1", "foveated"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         o.attention = names[i];

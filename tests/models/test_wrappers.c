@@ -312,7 +312,7 @@ static void messages_say_what_helps(void **state)
     expect_failure(FOVEA_ENOTSUP, "did you mean \"dinov2\"?");
     expect_failure(FOVEA_ENOTSUP, "gated_deltanet"); /* the last one that is known */
     write_renamed(nothing, same, "{\"model_type\":\"swin\"}");
-    expect_failure(FOVEA_ENOTSUP, "is not supported; known are");
+    expect_failure(FOVEA_ENOTSUP, "is not supported; supported types are");
     write_renamed(dinov2, same, "{\"model_type\":\"clip\"}");
     expect_failure(FOVEA_EFORMAT, "\"fovea\": {\"model_type\": \"dinov2\"}");
     /* A tensor that tells a size is named. */

@@ -223,7 +223,7 @@ static void wrong_planes(void **state)
     refused(plan, (fovea_frame){.pixels = {bytes}}, "second plane has no pixels");
     refused(plan, (fovea_frame){.pixels = {NULL, bytes}}, "the frame has no pixels");
     refused(plan, (fovea_frame){.pixels = {bytes, bytes}, .stride = {0, FIXTURE_WIDTH}},
-            "second plane: a stride of 101 bytes; a row has 102");
+            "second plane has a stride of 101 bytes, but a row has 102");
     fovea_plan_free(plan);
     options.frame.format = FOVEA_FORMAT_YUYV;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);

@@ -508,7 +508,7 @@ static void check_options(const char *name, use_fn *use, const void *options, si
     if (use(&caller) != FOVEA_OK)
         fail_msg("%s of a newer caller: %s", name, fovea_error());
     caller.byte[size + BEYOND - 1] = 1;
-    if (use(&caller) != FOVEA_EINVAL || !strstr(fovea_error(), "newer than this library"))
+    if (use(&caller) != FOVEA_EINVAL || !strstr(fovea_error(), "newer fields"))
         fail_msg("%s that this library does not know: %s", name, fovea_error());
     const size_t wrong[] = {0, 1, sizeof(size_t) - 1, SIZE_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -364,8 +364,8 @@ static void unknown_names(void **state)
     static const struct {
         const char *attention, *word;
     } blocks[] = {
-        {"linear+softmax@2", "no block 2"},
-        {"linear+softmax@0-999999", "no block 999999"},
+        {"linear+softmax@2", "block 2 does not exist"},
+        {"linear+softmax@0-999999", "block 999999 does not exist"},
         {"linear+softmax@99999999", "number"},
         {"linear+softmax@1-0", "number"},
         {"linear+softmax@", "number"},

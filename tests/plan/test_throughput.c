@@ -252,7 +252,7 @@ static void in_small_buffers(void **state)
             fovea_device_close(device);
             if (status != FOVEA_OK) {
                 assert_int_equal(status, FOVEA_ENOMEM);
-                assert_non_null(strstr(fovea_error(), "buffers of at most"));
+                assert_non_null(strstr(fovea_error(), "hold at most"));
                 break;
             }
             seen = agree(&t, &fake, &t.options, 2e-5, &info);

@@ -289,7 +289,7 @@ def check_compute(exe, folder):
         adapt(exe, folder, *args, "--steps", "5", "--compute", "bf16", "-o", "cut")
         args += ["--steps", "12", "--resume", "-o", "cut"]
         said = adapt(exe, folder, *args, code=7).stderr
-        want('another compute: "bf16", here it is "f32"' in said, said)
+        want('another compute: "bf16", but it is "f32"' in said, said)
         adapt(exe, folder, *args, "--compute", "bf16")
         same_result(folder, "cut", "bf16")
         for out in "cut", *runs:

@@ -178,8 +178,8 @@ static void states_of_another_compute_are_refused(void **state)
         if (i == 2)
             forget(in_folder("state"), "\"compute\":\"f32\",");
         assert_int_equal(fovea_trainer_read_state(to, in_folder("state"), NULL), FOVEA_EINVAL);
-        if (!strstr(fovea_error(), i % 2 ? "another compute: \"bf16\", here it is \"f32\""
-                                         : "another compute: \"f32\", here it is \"bf16\""))
+        if (!strstr(fovea_error(), i % 2 ? "another compute: \"bf16\", but it is \"f32\""
+                                         : "another compute: \"f32\", but it is \"bf16\""))
             fail_msg("%s", fovea_error());
         assert_int_equal(fovea_trainer_read_state(from, in_folder("state"), NULL), FOVEA_OK);
     }
@@ -272,7 +272,7 @@ static void too_little_for_a_picture_is_refused(void **state)
     o.teacher_memory = 100;
     assert_int_equal(fovea_trainer_create(&t, model_path("vit-01"), NULL, device, &o),
                      FOVEA_EINVAL);
-    assert_non_null(strstr(fovea_error(), "teacher_memory of 100 bytes"));
+    assert_non_null(strstr(fovea_error(), "teacher_memory is 100 bytes"));
     fovea_device_close(device);
 }
 

@@ -49,7 +49,7 @@ static fovea_status fill(fv_os_dmabuf *d, uint64_t size)
     const off_t end = lseek(d->fd, 0, SEEK_END);
     d->size = end > 0 ? (uint64_t)end : 0;
     if (d->size && d->size < size)
-        return fv_fail(FOVEA_EINVAL, "the dma-buf has %llu bytes; the picture needs %llu",
+        return fv_fail(FOVEA_EINVAL, "the dma-buf has %llu bytes, but the picture needs %llu",
                        (unsigned long long)d->size, (unsigned long long)size);
     void *data = mmap(NULL, (size_t)(d->size ? d->size : size), PROT_READ, MAP_SHARED, d->fd, 0);
     d->data = data == MAP_FAILED ? NULL : data;
@@ -64,7 +64,8 @@ fovea_status fv_os_dmabuf_open(fv_os_dmabuf *out, int fd, uint64_t size)
 {
     *out = (fv_os_dmabuf){.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3)};
     if (out->fd < 0)
-        return fv_fail(FOVEA_EINVAL, "a dma-buf with file descriptor %d: %s", fd, strerror(errno));
+        return fv_fail(FOVEA_EINVAL, "the dma-buf's file descriptor %d cannot be duplicated: %s",
+                       fd, strerror(errno));
     const fovea_status status = fill(out, size);
     if (status != FOVEA_OK)
         fv_os_dmabuf_close(out);
@@ -83,10 +84,10 @@ void fv_os_dmabuf_close(fv_os_dmabuf *d)
 fovea_status fv_os_dmabuf_begin(const fv_os_dmabuf *d)
 {
     const int error = d->fences ? sync_host(d->fd, DMA_BUF_SYNC_START) : 0;
-    return error ? fv_fail(FOVEA_EIO,
-                           "a dma-buf cannot be read by the host: %s; import the picture again",
-                           strerror(error))
-                 : FOVEA_OK;
+    return error
+               ? fv_fail(FOVEA_EIO, "the host cannot read a dma-buf: %s; import the picture again",
+                         strerror(error))
+               : FOVEA_OK;
 }
 
 void fv_os_dmabuf_end(const fv_os_dmabuf *d)
@@ -105,14 +106,14 @@ fovea_status fv_os_fence_wait(int fd, double seconds)
         if (ready > 0 && !(fence.revents & (POLLNVAL | POLLERR)))
             return FOVEA_OK;
         if (ready > 0)
-            return fv_fail(FOVEA_EINVAL, "file descriptor %d is not a fence, or its fence failed",
-                           fd);
+            return fv_fail(FOVEA_EINVAL,
+                           "file descriptor %d is not a fence, or the fence signals an error", fd);
         if (ready < 0 && errno != EINTR && errno != EAGAIN)
             return fv_fail(FOVEA_EINVAL, "fence %d: %s", fd, strerror(errno));
         if (ready == 0 && left <= 0)
-            return fv_fail(FOVEA_ETIMEOUT,
-                           "a picture is not ready after %g s; ask what writes it, and submit it "
-                           "again",
-                           seconds);
+            return fv_fail(
+                FOVEA_ETIMEOUT,
+                "the picture was not ready after %g s; check its producer and submit it again",
+                seconds);
     }
 }

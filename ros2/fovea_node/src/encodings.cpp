@@ -45,10 +45,10 @@ void check_size(const Image &image, const Encoding &encoding, const fovea_layout
         throw std::invalid_argument(what + "step " + std::to_string(image.step) +
                                     " is less than the " + std::to_string(row) + " bytes of a row");
     if (image.data.size() < needed)
-        throw std::invalid_argument(what + "there are " + std::to_string(image.data.size()) +
-                                    " bytes, " + std::to_string(needed) + " are needed");
+        throw std::invalid_argument(what + "the image has " + std::to_string(image.data.size()) +
+                                    " bytes, but " + std::to_string(needed) + " are needed");
     if (image.is_bigendian && encoding.layout == FOVEA_LAYOUT_GRAY16)
-        throw std::invalid_argument(what + "big endian; Fovea reads little endian");
+        throw std::invalid_argument(what + "the image is big-endian; publish it as little-endian");
 }
 
 } // namespace
@@ -61,8 +61,9 @@ const Encoding &encoding_of(const std::string &name)
             return one;
         known += known.empty() ? one.name : std::string(", ") + one.name;
     }
-    throw std::invalid_argument("encoding \"" + name + "\": wanted one of " + known +
-                                "; convert the images before this node, Bayer's with image_proc");
+    throw std::invalid_argument(
+        "encoding \"" + name + "\": it must be one of " + known +
+        "; convert the images before this node (Bayer images with image_proc)");
 }
 
 void Pixels::prepare(const Image &image, const Encoding &encoding, int rule)
@@ -71,7 +72,7 @@ void Pixels::prepare(const Image &image, const Encoding &encoding, int rule)
     if (&encoding == encoding_ && image.width == width_ && image.height == height_)
         return;
     if (!image.width || !image.height)
-        throw std::invalid_argument("an empty image of " + image.encoding);
+        throw std::invalid_argument("the image is empty; its encoding is " + image.encoding);
     encoding_ = nullptr;
     colours.origin = FOVEA_ORIGIN_CAMERA;
     colours.layout = encoding.layout;

@@ -33,7 +33,7 @@ std::vector<std::string> read_labels(const std::string &path)
     }
     if (out.empty())
         throw rclcpp::exceptions::InvalidParameterValueException(
-            "labels \"" + path + "\": cannot be read, or contains no name");
+            "labels \"" + path + "\": the file cannot be read or contains no name");
     return out;
 }
 
@@ -106,7 +106,8 @@ void Results::choose(const Settings &settings, const std::vector<Output> &output
         const auto at = std::find_if(outputs.begin(), outputs.end(), same);
         if (at == outputs.end())
             throw rclcpp::exceptions::InvalidParameterValueException(
-                "output \"" + name + "\": the model has none of that name; its main one is " +
+                "output \"" + name +
+                "\": the model has no output of that name; its main output is " +
                 outputs.front().name);
         add(*at);
     }

@@ -60,7 +60,7 @@ int choice(const char *name, const std::string &word, std::initializer_list<cons
             return i;
         known += (i++ ? ", " : "") + std::string(one);
     }
-    refuse(std::string(name) + " \"" + word + "\": wanted one of " + known);
+    refuse(std::string(name) + " \"" + word + "\": it must be one of " + known);
 }
 
 /* "N" or "WxH". */
@@ -76,7 +76,7 @@ void read_size(Settings &to, const std::string &size)
     const unsigned long height = *end == 'x' ? std::strtoul(end + 1, &end, 10) : width;
     if (*end || width < 1 || height < 1 || width > UINT16_MAX || height > UINT16_MAX)
         refuse("size \"" + size +
-               "\": wanted WxH or N for NxN, of 1 to 65535 pixels, or \"frame\"");
+               "\": it must be WxH, or N for NxN, with sides from 1 to 65535 pixels, or \"frame\"");
     to.width = static_cast<std::uint32_t>(width);
     to.height = static_cast<std::uint32_t>(height);
 }
@@ -95,34 +95,34 @@ std::vector<std::string> split(const std::string &names)
 Settings declare_settings(rclcpp::Node &node)
 {
     Settings out;
-    out.model = text(node, "model", "", "Checkpoint, its directory, or synthetic:NAME");
-    out.device = text(node, "device", "cpu", "As `fovea info` lists them: cpu, cl:0, cuda:0");
-    out.attention =
-        text(node, "attention", "", "Attention instead of the model's own: linear, softmax, ...");
+    out.model = text(node, "model", "", "Checkpoint file, its folder, or synthetic:NAME");
+    out.device = text(node, "device", "cpu", "Device as `fovea info` lists it: cpu, cl:0, cuda:0");
+    out.attention = text(node, "attention", "",
+                         "Attention that replaces the model's own: linear, softmax, ...");
     out.outputs = split(text(node, "output", "",
-                             "Names of outputs for ~/features, separated by commas; none: the main "
-                             "one, if it is features"));
+                             "Names of outputs for ~/features, separated by commas; if empty, the "
+                             "main output if it is features"));
     read_size(out, text(node, "size", "",
-                        "Size that the model sees: WxH or N; frame: frames unchanged; none: as the "
-                        "model's own preprocessing says"));
-    out.compute = static_cast<fovea_compute>(
-        choice("compute",
-               text(node, "compute", "auto",
-                    "Type in which matrix products multiply: f32, bf16, int8; auto: as fovea tune "
-                    "has found, else bf16 if the device has instructions for it, else f32"),
-               {"f32", "bf16", "int8", "auto"}));
+                        "Input size of the model: WxH or N; frame: the frame's size; if empty, as "
+                        "the model's own preprocessing says"));
+    out.compute = static_cast<fovea_compute>(choice(
+        "compute",
+        text(node, "compute", "auto",
+             "Type in which matrix products multiply: f32, bf16, int8; auto: the type that fovea "
+             "tune has found, else bf16 if the device has instructions for it, else f32"),
+        {"f32", "bf16", "int8", "auto"}));
     out.threads = static_cast<std::uint32_t>(
         number(node, "threads", 0, 1024, true,
                "Number of worker threads, including the node's own; 0: one per performance core"));
     out.yuv = choice("yuv",
                      text(node, "yuv", "auto",
-                          "Meaning of Y, U, V in frames: 601, 601-full, 709, 709-full, 2020, "
-                          "2020-full; auto: 601, and full for mono8"),
+                          "Colour rule for frames of Y, U, V: 601, 601-full, 709, 709-full, 2020, "
+                          "2020-full; auto: 601, and 601-full for mono8"),
                      {"601", "601-full", "709", "709-full", "2020", "2020-full", "auto"});
     if (out.yuv > FOVEA_YUV_2020_FULL)
         out.yuv = -1;
     out.labels = text(node, "labels", "",
-                      "File with the name of a class in each line, instead of the model's names");
+                      "File with one class name per line, which replaces the model's names");
     out.mask_rule = static_cast<fovea_mask_rule>(
         choice("mask_rule",
                text(node, "mask_rule", "panoptic",
@@ -131,10 +131,10 @@ Settings declare_settings(rclcpp::Node &node)
     out.transport =
         text(node, "image_transport", "raw", "Transport of images: raw, compressed, ...");
     number(node, "top_k", 5, 100, false, "Number of best labels to report");
-    share(node, "score", 0.3, "Least score of boxes");
-    share(node, "mask_score", 0.8, "Least score of masks");
+    share(node, "score", 0.3, "Minimum score of boxes");
+    share(node, "mask_score", 0.8, "Minimum score of masks");
     if (out.model.empty())
-        refuse("no model: set the parameter `model` to a checkpoint or synthetic:NAME");
+        refuse("no model is set: set the parameter `model` to a checkpoint or synthetic:NAME");
     return out;
 }
 

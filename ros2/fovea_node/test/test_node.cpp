@@ -248,11 +248,11 @@ static void check_failures(Camera &camera)
     const struct {
         std::unique_ptr<Image> image;
         const char *word;
-    } wrong[] = {{picture("bayer_rggb8", 64, 64, 1), "\"bayer_rggb8\": wanted one of rgb8"},
+    } wrong[] = {{picture("bayer_rggb8", 64, 64, 1), "\"bayer_rggb8\": it must be one of rgb8"},
                  {picture("rgb8", 64, 64, 1), "step 64 is less than the 192 bytes"},
-                 {picture("rgb8", 64, 64 * 3, 1, 47), "9024 bytes, 9216 are needed"},
-                 {picture("nv12", 64, 64, 1, 71), "4544 bytes, 4608 are needed"},
-                 {picture("rgb8", 0, 64, 1), "an empty image"}};
+                 {picture("rgb8", 64, 64 * 3, 1, 47), "9024 bytes, but 9216 are needed"},
+                 {picture("nv12", 64, 64, 1, 71), "4544 bytes, but 4608 are needed"},
+                 {picture("rgb8", 0, 64, 1), "the image is empty"}};
     for (const auto &one : wrong) {
         const std::size_t before = camera.got().size();
         wait_for([&] {
@@ -321,7 +321,7 @@ static void check_refusals()
     check_refused("device", "abacus", "abacus");
     check_refused("compute", "f8", "f32, bf16, int8, auto");
     check_refused("size", "64x", "size \"64x\"");
-    check_refused("output", "smell", "none of that name");
+    check_refused("output", "smell", "no output of that name");
     check_refused("attention", "psychic", "psychic");
     check_refused("labels", "/nowhere/at/all", "/nowhere/at/all");
     check_refused("mask_rule", "none", "panoptic, instance");

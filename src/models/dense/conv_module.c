@@ -29,8 +29,8 @@ static fovea_status read_groups(fv_conv_module *c, fv_decoder_reader *r, const c
 {
     if (channels % r->norm_groups != 0)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"%s\" normalises %u channels, which %u groups do not divide; "
-                       "\"num_groups\" of \"norm_cfg\", or of \"fovea\", says how many there are",
+                       "%s: \"%s\" normalises %u channels, which %u groups do not divide; set "
+                       "\"num_groups\" of \"norm_cfg\", or of \"fovea\"",
                        r->config->file, norm, channels, r->norm_groups);
     c->groups = r->norm_groups;
     r->d->group_norms = true;

@@ -37,8 +37,8 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
         /* A decode_head of another type may be a linear head on a stage, which its tensors show. */
         if (!*out && (k == 0 || fv_config_get(config, "neck")))
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: \"%s.type\" is \"%.60s\"; %s supported. For the backbone alone add "
-                           "\"fovea\": {\"ignore\": [\"%s\"]}",
+                           "%s: \"%s.type\" is \"%.60s\"; only %s supported. To load only the "
+                           "backbone, add \"fovea\": {\"ignore\": [\"%s\"]}",
                            config->file, keys[k], type ? type : "",
                            k ? "FPNHead and UPerHead are" : "RetinaHead is", keys[k]);
     }
@@ -54,7 +54,8 @@ static fovea_status pick_stages(fv_decoder_reader *r, const uint32_t *widths, ui
     static const char key[] = "out_indices";
     fv_decoder *d = r->d;
     if (n > FV_LEVELS)
-        return fv_fail(FOVEA_ENOTSUP, "%s: %u stages; a neck or head reads %u at most",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: the backbone has %u stages, but a neck or head reads at most %u",
                        r->config->file, n, FV_LEVELS);
     d->stages = n;
     for (uint32_t i = 0; i < n; i++)
@@ -65,7 +66,8 @@ static fovea_status pick_stages(fv_decoder_reader *r, const uint32_t *widths, ui
     }
     for (uint32_t i = 0; i < d->stages; i++) {
         if (i > 0 && d->stage[i] <= d->stage[i - 1])
-            return fv_config_fail(r->config, key, "a list of stages, from fine to coarse");
+            return fv_config_fail(r->config, key,
+                                  "a list of stages, from the finest to the coarsest");
         r->channels[i] = widths[d->stage[i]];
     }
     r->levels = d->stages;
@@ -80,7 +82,7 @@ static void ignore_others(fv_decoder_reader *r)
     const int n = snprintf(name, sizeof name, "%s%s", r->t.root, part);
     for (uint32_t i = 0; i < r->t.source->count; i++)
         if (strncmp(r->t.source->by_name[i]->plain, name, (size_t)n) == 0) {
-            fv_log("%s: \"%s\" is for training, and is not read", r->t.source->name, part);
+            fv_log("%s: \"%s\" is used only in training and is ignored", r->t.source->name, part);
             break;
         }
     fv_reader_leave(&r->t, "", "_head");
@@ -116,7 +118,7 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
     if (!head)
         return FOVEA_OK;
     if (m->segmentation_source)
-        return fv_fail(FOVEA_ENOTSUP, "%s: %s has a head of its own, \"%s\"; move one of them away",
+        return fv_fail(FOVEA_ENOTSUP, "%s: %s also has a head, \"%s\"; remove one of the two",
                        m->segmentation_source->name, config->file, head->section);
     FV_TRY(FV_MEM_NEW(&m->decoder, FV_MEM_MODEL, "a neck and a head"));
     m->decoder->head = head;
@@ -127,7 +129,7 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(read_parts(&r, &section, widths, n));
     if (m->additions && m->additions->head == FOVEA_HEAD_FPN && m->decoder->group_norms)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: the %s, or its neck, has group normalisation, which cannot be trained",
+                       "%s: the %s or its neck has group normalisation, which cannot be trained",
                        config->file, head->type);
     return FOVEA_OK;
 }

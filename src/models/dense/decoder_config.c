@@ -41,8 +41,8 @@ fovea_status fv_decoder_check_convs(fv_decoder_reader *r, const fv_config *c,
         FV_TRY(fv_config_text(&type, &norm, "type"));
         if (!type || fv_index_of(type, known, 3) < 0)
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: \"%s.type\" is \"%.40s\"; BN, SyncBN and GN are supported", c->file,
-                           names[0], type ? type : "");
+                           "%s: \"%s.type\" is \"%.40s\"; only BN, SyncBN and GN are supported",
+                           c->file, names[0], type ? type : "");
         FV_TRY(fv_config_float(&eps, &norm, "eps", 0, 1));
         if (fabsf(eps - 1e-5f) > 1e-9f)
             return fv_fail(FOVEA_ENOTSUP, "%s: \"%s.eps\" is %g; only 1e-05 is supported", c->file,
@@ -67,11 +67,13 @@ fovea_status fv_decoder_inputs(uint32_t *index, uint32_t *n, const fv_decoder_re
     FV_TRY(fv_config_u32s(channels, *n, c, "in_channels", 1, FV_DECODER_WIDTH));
     for (uint32_t i = 0; i < *n; i++) {
         if (i > 0 && index[i] <= index[i - 1])
-            return fv_config_fail(c, "in_index", "a list of levels, from fine to coarse");
+            return fv_config_fail(c, "in_index",
+                                  "a list of levels, from the finest to the coarsest");
         if (channels[i] != r->channels[index[i]])
-            return fv_fail(FOVEA_EFORMAT,
-                           "%s: \"%s.in_channels\" has %u channels for level %u, which has %u",
-                           c->file, c->section, channels[i], index[i], r->channels[index[i]]);
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "%s: \"%s.in_channels\" has %u channels for level %u, but the level has %u",
+                c->file, c->section, channels[i], index[i], r->channels[index[i]]);
     }
     return FOVEA_OK;
 }

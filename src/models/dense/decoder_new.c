@@ -42,8 +42,9 @@ static fovea_status describe(json_t *config, const char *file, const uint32_t *w
 {
     uint32_t place[FV_LEVELS], channels[FV_LEVELS], stride[FV_LEVELS];
     if (n > FV_LEVELS)
-        return fv_fail(FOVEA_ENOTSUP, "%s: %u stages; a neck or head reads %u at most", file, n,
-                       FV_LEVELS);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: the backbone has %u stages, but a neck or head reads at most %u", file,
+                       n, FV_LEVELS);
     for (uint32_t i = 0; i < n; i++) {
         place[i] = i;
         channels[i] = CHANNELS;
@@ -57,7 +58,7 @@ static fovea_status describe(json_t *config, const char *file, const uint32_t *w
     const bool ok = neck && head && json_object_set_new(config, "neck", neck) == 0;
     if (ok && json_object_set_new(config, "decode_head", head) == 0)
         return FOVEA_OK;
-    return fv_fail(FOVEA_ENOMEM, "%s: no memory for a neck and a head", file);
+    return fv_fail(FOVEA_ENOMEM, "%s: not enough memory for a neck and a head", file);
 }
 
 /* Changes the number of classes of an existing head by replacing its last layer. */
@@ -84,15 +85,15 @@ fovea_status fv_decoder_new(fovea_model *m, const fv_source *source, const fv_co
     json_t *own = m->config; /* equals config->object, unless the model is a part of another */
     if (m->segmentation_source || own != config->object)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: a neck and a head can be added only to a pyramid with a checkpoint of "
-                       "its own, without a head in another file of the folder",
+                       "%s: a neck and a head can be added only to a pyramid that has its own "
+                       "checkpoint, in a folder without another file that has a head",
                        config->file);
     fv_reader_begin(&t);
     fv_reader_unwrap(&t, "", "decode_head.conv_seg.", "weight");
     if (!json_object_get(own, "decode_head")) {
         if (json_object_get(own, "neck") || json_object_get(own, "bbox_head"))
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: has a neck or a bbox_head; FPN can be added only to a backbone",
+                           "%s has a neck or a bbox_head; FPN can be added only to a backbone",
                            config->file);
         FV_TRY(describe(own, config->file, widths, n));
         FV_TRY(put_tensors(&t, widths, n));

@@ -59,10 +59,10 @@ static fovea_status check_index(const fv_config *c, uint32_t levels)
     int64_t at;
     if (!index || (fv_json_whole(&at, index) && (at == -1 || at == (int64_t)levels - 1)))
         return FOVEA_OK;
-    return fv_fail(FOVEA_ENOTSUP,
-                   "%s: \"head_in_index\" is not -1: the head of another level than "
-                   "the last is not supported",
-                   c->file);
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "%s: \"head_in_index\" is not -1; only a head that reads the last level is supported",
+        c->file);
 }
 
 static fovea_status read_head(fv_depth_anything *d, fv_tensor_reader *t, const fv_config *c)
@@ -70,7 +70,8 @@ static fovea_status read_head(fv_depth_anything *d, fv_tensor_reader *t, const f
     const uint32_t half = d->neck.width / 2;
     const uint32_t hidden = fv_tensor_dimension(fv_reader_find(t, "", "head.conv2.", "weight"), 0);
     if (half == 0 || hidden > WIDTH)
-        return fv_fail(FOVEA_EFORMAT, "%s: a head of %u channels after %u is out of range",
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: the head has %u channels after %u channels, which is out of range",
                        t->source->name, hidden, d->neck.width);
     FV_TRY(fv_reader_conv(&d->conv1, t, "", "head.conv1.", half, d->neck.width, 3));
     FV_TRY(fv_reader_conv(&d->conv2, t, "", "head.conv2.", hidden, half, 3));
@@ -98,8 +99,8 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     FV_TRY(fv_dpt_read(&d->neck, &t, "", config, v->width));
     if (d->neck.levels != d->backbone.taps)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"backbone_config.out_indices\" has %u stages, the neck's tensors %u "
-                       "levels",
+                       "%s: \"backbone_config.out_indices\" has %u stages, but the neck's tensors "
+                       "have %u levels",
                        config->file, d->backbone.taps, d->neck.levels);
     FV_TRY(check_index(config, d->neck.levels));
     FV_TRY(read_head(d, &t, config));

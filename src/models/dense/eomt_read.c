@@ -95,9 +95,8 @@ static fovea_status read_queries(fv_vit_reader *r, fv_eomt *e)
         fv_tensor_read(t, i, 1, &share);
         if (share != 0 && share != 1)
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: tensor \"%s\" holds %g: this share of the queries, chosen at "
-                           "random, attends inside masks; only 0 (after training) and 1 "
-                           "are supported",
+                           "%s: tensor \"%s\" holds %g: a random share of the queries would attend "
+                           "inside masks; only 0 (after training) and 1 are supported",
                            r->t.source->name, t->name, (double)share);
         /* A block with 0 computes no masks, but uses those of an earlier block, if there are
          * any. */
@@ -114,8 +113,8 @@ static fovea_status read_upscale(fv_vit_reader *r, fv_eomt *e)
     FV_TRY(fv_config_u32(&e->upscales, &r->vision, "num_upscale_blocks", 0, FV_EOMT_UPSCALES));
     if (patch % (1u << e->upscales))
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: \"num_upscale_blocks\" is %u, but a patch of %u pixels cannot be cut "
-                       "into halves so often",
+                       "%s: \"num_upscale_blocks\" is %u, but a patch of %u pixels cannot be "
+                       "halved that many times",
                        r->config->file, e->upscales, patch);
     for (uint32_t i = 0; i < e->upscales; i++) {
         fv_eomt_upscale *u = &e->upscale[i];

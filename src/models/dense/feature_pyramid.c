@@ -26,7 +26,7 @@ static fovea_status read_inputs(fv_feature_pyramid *f, const fv_decoder_reader *
     FV_TRY(fv_config_u32s(channels, n, c, "in_channels", 1, FV_DECODER_WIDTH));
     if (n != r->levels || memcmp(channels, r->channels, n * sizeof *channels) != 0)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"neck.in_channels\" is not the widths of the backbone's %u stages",
+                       "%s: \"neck.in_channels\" must list the widths of the backbone's %u stages",
                        c->file, r->levels);
     FV_TRY(fv_config_u32(&f->first, c, "start_level", 0, n - 1));
     f->laterals = n - f->first;
@@ -34,7 +34,7 @@ static fovea_status read_inputs(fv_feature_pyramid *f, const fv_decoder_reader *
     int64_t end = -1;
     if ((last && !fv_json_whole(&end, last)) || end < -1 || end >= n ||
         (end >= 0 && end < f->first))
-        return fv_config_fail(c, "end_level", "-1 or a stage from start_level on");
+        return fv_config_fail(c, "end_level", "-1, or a stage that is not before start_level");
     if (end >= 0)
         f->laterals = (uint32_t)end + 1 - f->first;
     return FOVEA_OK;

@@ -45,9 +45,9 @@ static fovea_status read_scales(struct shapes *s, const fv_config *c)
     s->scales = 3;
     if (c->object && fv_config_get(c, "scales")) {
         if (fv_config_get(c, "octave_base_scale") || fv_config_get(c, "scales_per_octave"))
-            return fv_config_fail(c, "scales",
-                                  "absent where \"octave_base_scale\" and \"scales_per_octave\" "
-                                  "are given");
+            return fv_config_fail(
+                c, "scales",
+                "absent, because \"octave_base_scale\" and \"scales_per_octave\" are given");
         FV_TRY(fv_config_count(&s->scales, c, "scales", SCALES));
         return fv_config_floats(s->scale, s->scales, c, "scales", 1e-3, 1e6);
     }

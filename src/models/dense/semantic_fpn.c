@@ -18,7 +18,8 @@ static fovea_status read_strides(fv_semantic_fpn *s, const fv_config *c)
     for (uint32_t i = 0; i < s->levels; i++) {
         const uint32_t above = s->index[i] - s->index[0];
         if (above > FV_DOUBLINGS || stride[i] != (uint64_t)stride[0] << above)
-            return fv_config_fail(c, key, "twice as large from level to level of \"in_index\"");
+            return fv_config_fail(
+                c, key, "twice as large for each level of \"in_index\" as for the level before");
         s->convs[i] = above ? above : 1;
         s->doubled[i] = above > 0;
     }

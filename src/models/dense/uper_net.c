@@ -23,7 +23,7 @@ static fovea_status read_config(fv_uper_net *u, fv_decoder_reader *r, const fv_c
     FV_TRY(fv_decoder_check_convs(r, head, names, false));
     FV_TRY(fv_decoder_inputs(u->index, &u->levels, r, head));
     if (u->levels < 2)
-        return fv_config_fail(head, "in_index", "a list of two levels or more");
+        return fv_config_fail(head, "in_index", "a list of at least two levels");
     FV_TRY(fv_decoder_channels(&u->channels, head));
     FV_TRY(fv_config_bool(&corners, head, "align_corners"));
     u->rule = corners ? FV_FLAG_ALIGN_CORNERS : 0;

@@ -35,7 +35,7 @@ static fovea_status check_experts(const fv_config *config)
     return experts == 1 ? FOVEA_OK
                         : fv_fail(FOVEA_ENOTSUP,
                                   "%s: \"backbone_config.num_experts\" is %u; models with experts "
-                                  "(ViTPose+) are not supported, those with one are",
+                                  "(ViTPose+) are not supported, only models with 1",
                                   config->file, experts);
 }
 
@@ -46,8 +46,8 @@ static fovea_status channels_of(uint32_t *out, const fv_tensor_reader *t, const 
     *out = fv_tensor_dimension(fv_reader_find(t, "head.", stem, "weight"), i);
     return *out > 0 && *out <= WIDTH ? FOVEA_OK
                                      : fv_fail(FOVEA_EFORMAT,
-                                               "%s: tensor \"head.%sweight\" is missing, or has %u "
-                                               "channels; 1 to %d are accepted",
+                                               "%s: tensor \"head.%sweight\" is missing or has %u "
+                                               "channels; it must have from 1 to %d",
                                                t->source->name, stem, *out, WIDTH);
 }
 

@@ -230,8 +230,8 @@ static fovea_status check_attention(const context *c)
         const fv_attention_name *name = fv_block_attention(c->b, i);
         if (name->gated || name->kind == FV_ATTENTION_FOVEATED)
             return fv_fail(FOVEA_ENOTSUP,
-                           "block %u: RF-DETR's tokens are in windows and have no gates; use "
-                           "softmax or linear attention",
+                           "block %u: RF-DETR supports no gated or foveated attention, because it "
+                           "computes attention in windows; use softmax or ungated linear attention",
                            i);
     }
     return FOVEA_OK;
@@ -287,14 +287,15 @@ static fovea_status check_grid(const fovea_model *m, fv_emit_options *o)
     const fv_grid *g = &o->grid;
     const uint32_t unit = d->windows * g->stride;
     if (g->width % d->windows || g->height % d->windows)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "a picture of %u x %u: RF-DETR cuts its %u x %u patches into %u x %u windows; "
-            "use sides that are multiples of %u pixels",
-            o->width, o->height, g->width, g->height, d->windows, d->windows, unit);
+        return fv_fail(FOVEA_EINVAL,
+                       "the picture has %u x %u pixels, but RF-DETR splits its %u x %u patches "
+                       "into %u x %u windows; use sides that are multiples of %u pixels",
+                       o->width, o->height, g->width, g->height, d->windows, d->windows, unit);
     if ((uint64_t)g->width * g->height > PLACES_MOST)
-        return fv_fail(FOVEA_ENOTSUP, "a picture of %u x %u has more than 2^24 patches", o->width,
-                       o->height);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "the picture of %u x %u pixels has more than 2^24 patches; use a smaller size",
+            o->width, o->height);
     if ((uint64_t)g->width * g->height < d->queries)
         return fv_fail(FOVEA_EINVAL,
                        "a picture of %u x %u has %u patches, of which RF-DETR chooses %u; use a "

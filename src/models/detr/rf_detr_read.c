@@ -58,7 +58,8 @@ static fovea_status read_activation(const reader *r, const char *key, const char
            : strcmp(name, "gelu") == 0 ? FV_EPI_GELU
                                        : 0;
     return *out ? FOVEA_OK
-                : fv_fail(FOVEA_ENOTSUP, "%s: \"%s\" is \"%.40s\"; relu, silu and gelu are known",
+                : fv_fail(FOVEA_ENOTSUP,
+                          "%s: \"%s\" is \"%.40s\"; only relu, silu and gelu are supported",
                           r->config->file, key, name);
 }
 
@@ -113,14 +114,14 @@ static fovea_status check_blocks(const reader *r)
         const struct {
             const char *what;
             const fv_weight *w;
-        } parts[] = {{"gates of heads", &b->sla_q},
-                     {"learned maps of q and k", &b->map_q.w},
+        } parts[] = {{"gated heads", &b->sla_q},
+                     {"learned feature maps of q and k", &b->map_q.w},
                      {"a convolution of its values", &b->module.dwc.w},
-                     {"a norm of what it has seen", &b->module.ln.w},
+                     {"a norm of its attention's output", &b->module.ln.w},
                      {"a gate", &b->module.gate.w},
                      {"a norm inside its attention", &b->inner.w},
                      {"a norm inside its MLP", &b->inner_mlp.w},
-                     {"biases of scores", &b->bias}};
+                     {"biases of attention scores", &b->bias}};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             if (fv_weight_present(parts[k].w))
                 return fv_fail(FOVEA_ENOTSUP,
@@ -150,11 +151,10 @@ static fovea_status read_backbone(reader *r)
     FV_TRY(fv_config_text(&type, &r->vision, "model_type"));
     FV_TRY(fv_config_bool(&grids, &r->vision, "reshape_hidden_states"));
     if (strcmp(type, "rf_detr_dinov2") != 0 || !grids)
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: a backbone \"%.40s\"%s; \"rf_detr_dinov2\" with \"reshape_hidden_states\" is "
-            "supported",
-            r->config->file, type, grids ? "" : " without \"reshape_hidden_states\"");
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: the backbone is \"%.40s\"%s; only \"rf_detr_dinov2\" with "
+                       "\"reshape_hidden_states\" is supported",
+                       r->config->file, type, grids ? "" : " without \"reshape_hidden_states\"");
     FV_TRY(find_backbone(r));
     FV_TRY(fv_vit_read_sizes(r));
     FV_TRY(fv_vit_read_block_form(r));
@@ -209,9 +209,10 @@ static fovea_status read_projector(reader *r)
                                "width of the decoder", FV_VIT_WIDTH_MOST));
     FV_TRY(fv_reader_agree(&r->t, r->config, "d_model", d->width));
     if (d->width % 4)
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"d_model\" is %u; four numbers of a box need a multiple of 4",
-                       r->config->file, d->width);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: \"d_model\" is %u; it must be a multiple of 4, because a box has four numbers",
+            r->config->file, d->width);
     FV_TRY(fv_reader_dimension(&d->half, &r->t, PROJECTOR, "0.cv1.conv.", "weight", 0,
                                "width of the projector", FV_VIT_WIDTH_MOST));
     d->half /= 2;
@@ -408,8 +409,8 @@ static fovea_status read_decoder_sizes(reader *r)
         (uint64_t)(info->native_width / info->patch) * (info->native_height / info->patch);
     if (d->queries > places)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"num_queries\" is %u, but a picture of %u x %u has %llu places to "
-                       "choose them from",
+                       "%s: \"num_queries\" is %u, but a picture of %u x %u pixels has only %llu "
+                       "candidate positions",
                        r->config->file, d->queries, info->native_width, info->native_height,
                        (unsigned long long)places);
     return fv_vit_check_size(r, "number of the decoder's layers", d->layers, MOST);
@@ -488,8 +489,8 @@ static fovea_status refuse_other_heads(const reader *r)
         const bool says = class && others[i].class && strcmp(class, others[i].class) == 0;
         if (says || fv_reader_names(named, &r->t, others[i].tensors))
             return fv_fail(FOVEA_ENOTSUP,
-                           "%s: an RF-DETR for %s (%s \"%s\"), which are not supported yet; take "
-                           "its detector of the same size",
+                           "%s: this RF-DETR predicts %s (%s \"%s\"), which is not supported; use "
+                           "the detector of the same size",
                            says ? r->config->file : r->t.source->name, others[i].what,
                            says ? "\"architectures\" has" : "tensor", says ? class : named);
     }

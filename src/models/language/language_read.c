@@ -59,7 +59,7 @@ static fovea_status check_layers(const reader *r)
             else
                 snprintf(key, sizeof key, "attn.layers[%zu]", k);
             if (!fv_json_whole(&layer, json_array_get(list, k)) || layer < 0)
-                return fv_config_fail(r->config, key, "the number of a block");
+                return fv_config_fail(r->config, key, "a block's number");
         }
     }
     return FOVEA_OK;
@@ -144,7 +144,7 @@ static fovea_status read_whole(reader *r)
     FV_TRY(fv_config_text(&act, r->config, "hidden_act"));
     FV_TRY(check_layers(r));
     if (strcmp(act, "swish") != 0 && strcmp(act, "silu") != 0)
-        return fv_fail(FOVEA_ENOTSUP, "%s: \"hidden_act\" is \"%.40s\"; swish is supported",
+        return fv_fail(FOVEA_ENOTSUP, "%s: \"hidden_act\" is \"%.40s\"; only swish is supported",
                        r->config->file, act);
     FV_TRY(fv_reader_matrix(&l->embeddings, &r->t, "model.", "embeddings.", "weight", l->vocabulary,
                             l->width));

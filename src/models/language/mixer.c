@@ -211,11 +211,10 @@ static fv_view softmax(const mixed *c)
                          .scale = 1 / sqrt(m->d)};
     const uint64_t floats = fv_cache_floats(&s);
     if (floats > UINT32_MAX) {
-        FV_THEN(c->b->status,
-                fv_fail(FOVEA_ENOTSUP,
-                        "a cache of %u tokens has more than 2^32 - 1 numbers a layer; give a "
-                        "smaller context",
-                        s.capacity));
+        FV_THEN(c->b->status, fv_fail(FOVEA_ENOTSUP,
+                                      "a cache of %u tokens has more than 2^32 - 1 numbers per "
+                                      "layer; use a smaller context",
+                                      s.capacity));
         return FV_NO_VIEW;
     }
     norm_heads(c, "norm of q", &m->q_norm, c->q, m->heads);

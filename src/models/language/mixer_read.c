@@ -64,8 +64,9 @@ static fovea_status read_heads(fv_mixer *m, const fv_mixer_reader *r, const fv_c
                          UINT16_MAX));
     const uint32_t most = gated ? m->kv_heads : m->heads, least = gated ? m->heads : m->kv_heads;
     if (most % least != 0)
-        return fv_fail(FOVEA_EFORMAT, "%s: %u heads cannot share the %s of %u", r->config->file,
-                       most, gated ? "queries and keys" : "keys and values", least);
+        return fv_fail(FOVEA_EFORMAT, "%s: %u heads cannot share the %s of %u heads",
+                       r->config->file, most, gated ? "queries and keys" : "keys and values",
+                       least);
     m->heads = most;
     m->kv_heads = least;
     return FOVEA_OK;
@@ -92,7 +93,8 @@ static fovea_status read_sizes(fv_mixer *m, const fv_mixer_reader *r, const fv_c
     m->d = q / (m->heads / s.q);
     m->dv = o / m->heads;
     if (m->rope && m->d % 2)
-        return fv_fail(FOVEA_ENOTSUP, "%s: heads of %u channels cannot be rotated in pairs",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: heads have %u channels, but rotary positions need an even number",
                        r->config->file, m->d);
     return FOVEA_OK;
 }
@@ -202,7 +204,8 @@ static fovea_status read_convs(fv_mixer *m, const fv_mixer_reader *r)
         return FOVEA_OK;
     m->conv_size = fv_tensor_dimension(t, t->rank - 1);
     if (m->conv_size < 2 || m->conv_size > FV_SHORT_CONV_LARGEST)
-        return fv_fail(FOVEA_ENOTSUP, "%s: tensor \"%.80s\" has %u taps; 2 to %u are supported",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: tensor \"%.80s\" has %u taps; from 2 to %u are supported",
                        r->t->source->name, t->name, m->conv_size, FV_SHORT_CONV_LARGEST);
     parts_of(p, m);
     if (m->conv_silu)
@@ -221,7 +224,8 @@ static fovea_status read_gla_decay(fv_mixer *m, const fv_mixer_reader *r)
     float normaliser = 16;
     FV_TRY(fv_config_float(&normaliser, r->config, "gate_logit_normalizer", 1e-3, 1e6));
     if (fv_config_get(r->config, "clamp_min"))
-        return fv_fail(FOVEA_ENOTSUP, "%s: \"clamp_min\" is not supported", r->config->file);
+        return fv_fail(FOVEA_ENOTSUP, "%s: \"clamp_min\" is not supported; use a model without it",
+                       r->config->file);
     if (low == 0 || low > WIDTH)
         return fv_reader_missing(r->t, "gk_proj.0.weight", "of the decays");
     FV_TRY(fv_reader_matrix(&m->low, r->t, r->prefix, "gk_proj.0.", "weight", low, m->width));
@@ -356,7 +360,8 @@ static fovea_status read_activation(uint32_t *act, const fv_config *c, const cha
            : strcmp(name, "sigmoid") == 0                            ? FV_EPI_SIGMOID
                                                                      : 0;
     if (*name && !*act)
-        return fv_fail(FOVEA_ENOTSUP, "%s: \"%s\" is \"%.40s\"; relu, silu and sigmoid are known",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"%s\" is \"%.40s\"; only relu, silu and sigmoid are supported",
                        c->file, key, name);
     return FOVEA_OK;
 }
@@ -368,7 +373,7 @@ static fovea_status read_delta_maps(fv_mixer *m, const fv_mixer_reader *r)
     FV_TRY(read_text(&act, r->config, "qk_activation", "silu"));
     FV_TRY(read_text(&norm, r->config, "qk_norm", "l2"));
     if (strcmp(norm, "l2") != 0)
-        return fv_fail(FOVEA_ENOTSUP, "%s: \"qk_norm\" is \"%.40s\"; l2 is supported",
+        return fv_fail(FOVEA_ENOTSUP, "%s: \"qk_norm\" is \"%.40s\"; only l2 is supported",
                        r->config->file, norm);
     m->conv_silu = strcmp(act, "silu") == 0;
     m->act_qk = m->conv_silu ? FV_EPI_SILU : 0;
@@ -396,8 +401,9 @@ static fovea_status read_map(fv_mixer *m, const fv_mixer_reader *r)
         return FOVEA_OK;
     FV_TRY(fv_attention_parse(&name, json_string_value(text)));
     if (name.kind != kinds[m->kind])
-        return fv_fail(FOVEA_ENOTSUP, "%s: \"attention\" %s is not this model's", r->config->file,
-                       json_string_value(text));
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"attention\" is %s, which this model does not have; remove the key",
+                       r->config->file, json_string_value(text));
     FV_TRY(fv_attention_check(&name, true));
     if (!strchr(json_string_value(text), ':'))
         return FOVEA_OK;

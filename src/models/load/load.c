@@ -74,12 +74,11 @@ static void advise(char out[ADVICE], const fovea_model *m, const char *type)
     fv_nearest like;
     *out = 0;
     if (find_nearest(&like, m->source)) {
-        snprintf(
-            out, ADVICE,
-            "; its tensors are named like those of a %s: if it computes the same, add \"fovea\": "
-            "{\"model_type\": \"%s\"} to this file%s%s",
-            like.type, like.type, like.prefixed ? ", and run it with --prefix " : "",
-            like.prefixed ? like.root : "");
+        snprintf(out, ADVICE,
+                 "; its tensors have the names of a %s: if it computes the same, add \"fovea\": "
+                 "{\"model_type\": \"%s\"} to this file%s%s",
+                 like.type, like.type, like.prefixed ? ", and run it with --prefix " : "",
+                 like.prefixed ? like.root : "");
         return;
     }
     for (size_t i = 0; i < FAMILIES && !letters; i++)
@@ -99,7 +98,7 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
     if (!type) {
         advise(advice, m, "");
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"model_type\" is missing, and there is no \"architecture\" (timm)%s",
+                       "%s has neither \"model_type\" (transformers) nor \"architecture\" (timm)%s",
                        c->file, advice);
     }
     m->family = owner(type);
@@ -117,9 +116,9 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
     }
     advise(advice, m, type);
     return fv_fail(FOVEA_ENOTSUP,
-                   "%s: model type \"%.60s\"%s%.60s%s is not supported%s; known are %s", c->file,
-                   type, tower ? " with a tower \"" : "", tower ? tower : "", tower ? "\"" : "",
-                   advice, known);
+                   "%s: model type \"%.60s\"%s%.60s%s is not supported%s; supported types are %s",
+                   c->file, type, tower ? " with a tower \"" : "", tower ? tower : "",
+                   tower ? "\"" : "", advice, known);
 }
 
 /* Finds the "model_type" of the model under a prefix: in the section "fovea", else in the model's
@@ -139,12 +138,12 @@ static fovea_status tower_type(const char **out, const fovea_model *m, const fv_
     if (*out)
         return FOVEA_OK;
     const bool found = fv_vit_nearest(&like, m->source);
-    return fv_fail(
-        FOVEA_ENOTSUP,
-        "%s: a model type \"%.60s\" does not name the model whose tensors have this prefix; add "
-        "\"fovea\": {\"model_type\": \"%s\"}, %s",
-        c->file, type ? type : "", like.type,
-        found ? "the type that its tensors are named like" : "or the right type");
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: model type \"%.60s\" does not name the model whose tensors have this "
+                   "prefix; add \"fovea\": {\"model_type\": \"%s\"}, %s",
+                   c->file, type ? type : "", like.type,
+                   found ? "the type that matches the names of its tensors"
+                         : "or the correct type");
 }
 
 /* Finds the configuration of the model under a prefix: the section "vision_config"; if it is
@@ -167,7 +166,7 @@ static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_co
         (vision.object && json_object_set(*out, "vision_config", vision.object) != 0) ||
         json_object_set(*out, "fovea", own.object) != 0) {
         json_decref(*out);
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory for a section of it", c->file);
+        return fv_fail(FOVEA_ENOMEM, "%s: not enough memory for a section", c->file);
     }
     return FOVEA_OK;
 }
@@ -178,8 +177,9 @@ static fovea_status join_attentions(fovea_model *m, const fv_config *own, const 
     const char **name;
     const uint32_t n = m->info.depth;
     if (json_array_size(list) != n)
-        return fv_fail(FOVEA_EFORMAT, "%s: \"attention\" lists %zu names, the model has %u blocks",
-                       own->file, json_array_size(list), n);
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: \"attention\" lists %zu names, but the model has %u blocks", own->file,
+                       json_array_size(list), n);
     for (uint32_t i = 0; i < n; i++) {
         const char *text = json_string_value(json_array_get(list, i));
         fv_attention_name known;
@@ -221,13 +221,12 @@ static fovea_status check_form(const fovea_model *m, const fv_config *c)
 {
     json_t *keys = fv_linear_form_keys(c->object);
     const char *key = json_object_iter_key(json_object_iter(keys));
-    const fovea_status status =
-        m->family->shapes || !key
-            ? FOVEA_OK
-            : fv_fail(FOVEA_ENOTSUP,
-                      "%s: \"%s\" is for linear attention in a plain ViT, which a %.60s does "
-                      "not have; remove the key",
-                      c->file, key, m->family->name);
+    const fovea_status status = m->family->shapes || !key
+                                    ? FOVEA_OK
+                                    : fv_fail(FOVEA_ENOTSUP,
+                                              "%s: \"%s\" is for linear attention in a plain ViT, "
+                                              "but the model is a %.60s; remove the key",
+                                              c->file, key, m->family->name);
     json_decref(keys);
     return status;
 }
@@ -269,7 +268,7 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
         json_object_set_new(c->object, "fovea", own.object);
     }
     if (json_object_set_new(own.object, "prefix", json_string(m->source->prefix)) != 0)
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory for the prefix", c->file);
+        return fv_fail(FOVEA_ENOMEM, "%s: not enough memory for the prefix", c->file);
     FV_TRY(tower_config(&tower, m, c));
     const fovea_status status = read_config(m, &(fv_config){c->file, "", tower});
     json_decref(tower);
@@ -325,7 +324,7 @@ static fovea_status open_usual(fovea_model *m)
     if (file.path)
         return open_index(m, &file);
     return folder ? fv_foreign_fail_folder(folder)
-                  : fv_fail(FOVEA_EIO, "%s: neither " WHOLE " nor " WHOLE INDEX_ENDING " is there",
+                  : fv_fail(FOVEA_EIO, "%s contains neither " WHOLE " nor " WHOLE INDEX_ENDING,
                             fv_store_name(m->store));
 }
 
@@ -348,8 +347,10 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
     if (kind != FV_OS_FOLDER && fv_ends_with(path, ".bin" INDEX_ENDING))
         return fv_foreign_fail_file(path);
     if (kind != FV_OS_FOLDER && fv_ends_with(path, ".json") && !fv_ends_with(path, INDEX))
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: describes a model; name its folder, or the .safetensors in it", path);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s only describes a model; give its folder, or the .safetensors file in that folder",
+            path);
     const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     FV_TRY((kind == FV_OS_FOLDER ? fv_store_folder : fv_store_folder_of)(&m->store, path));
     return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);
@@ -386,7 +387,8 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     const fv_family *family = find_synthetic(&made, &size);
     if (!family)
         return fv_fail(FOVEA_EINVAL,
-                       "%.60s: no such synthetic model; `fovea info --models` lists them", path);
+                       "synthetic model \"%.60s\" does not exist; `fovea info --models` lists them",
+                       path);
     FV_TRY(fv_source_make(&m->source, path, SYNTHETIC_TENSORS));
     made.source = m->source;
     made.form = family->form;
@@ -432,7 +434,7 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fovea_mode
     FV_TRY(fv_require(path, "the model's path"));
     const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
     if (synthetic && prefix_of(o))
-        return fv_fail(FOVEA_EINVAL, "%.60s: synthetic models have no prefix", path);
+        return fv_fail(FOVEA_EINVAL, "%.60s: synthetic models have no prefix; leave it out", path);
     FV_TRY(begin(&m, o, additions));
     return end(out, m, synthetic ? load_synthetic(m, path) : load_files(m, path, prefix_of(o)));
 }

@@ -42,7 +42,7 @@ static fovea_status read_reductions(struct reductions *out, const fv_pola_reader
         return FOVEA_OK;
     if (strlen(digits) != n || strspn(digits, "123456789") != n)
         return fv_config_fail(r->config, "la_sr_ratios",
-                              "a text of one digit from 1 to 9 for each stage");
+                              "a string with one digit from 1 to 9 for each stage");
     for (uint32_t i = 0; i < n; i++)
         out->linear[i] = (uint32_t)(digits[i] - '0');
     return FOVEA_OK;
@@ -58,7 +58,7 @@ static fovea_status read_grids(fv_pola_reader *r)
         s->native_width = width /= 2;
         s->native_height = height /= 2;
         if (s->native_width == 0 || s->native_height == 0)
-            return fv_fail(FOVEA_EFORMAT, "%s: \"img_size\" %u x %u leaves stage %u no tokens",
+            return fv_fail(FOVEA_EFORMAT, "%s: with \"img_size\" %u x %u, stage %u has no tokens",
                            r->config->file, info->native_width, info->native_height, i + 1);
     }
     return FOVEA_OK;
@@ -94,7 +94,7 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
     b->keys_width = s->native_width / b->reduction;
     b->keys_height = s->native_height / b->reduction;
     if (keys == 0)
-        return fv_fail(FOVEA_EFORMAT, "%s: \"%s\": reduced by %u, stage %u has no keys",
+        return fv_fail(FOVEA_EFORMAT, "%s: \"%s\": with a reduction by %u, stage %u has no keys",
                        r->config->file, b->linear ? "la_sr_ratios" : "sr_ratios", b->reduction,
                        i + 1);
     FV_TRY(fv_pola_read_fused(&first, r, s, b->linear ? "attn.qg." : "attn.q.", b->linear ? 2 : 1));
@@ -177,17 +177,17 @@ static fovea_status check_keys(const fovea_model *m, const fv_emit_options *o, u
         const uint32_t keys = fv_grid_tokens(&key_grid);
         if (keys == 0)
             return fv_fail(FOVEA_EINVAL,
-                           "picture of %u x %u pixels: stage %u has %u x %u tokens, too few to be "
-                           "reduced by %u; use a larger size",
+                           "the picture of %u x %u pixels gives stage %u only %u x %u tokens, "
+                           "which cannot be reduced by %u; use a larger size",
                            o->width, o->height, i + 1, g->width, g->height, w->reduction);
         /* The official constructor divides the number of tokens, but its forward function divides
          * both sides. The keys' positions are on a grid only if both agree. */
         const bool grid = w->keys_width * w->keys_height == w->positions.rows;
         if (w->linear && keys != w->positions.rows && !grid)
             return fv_fail(FOVEA_ENOTSUP,
-                           "picture of %u x %u pixels: block %u of stage %u has %u keys, but its "
-                           "positional_encoding is of %u, which are not a grid of %u x %u tokens "
-                           "reduced by %u and cannot be resized; use a size of %u keys",
+                           "the picture of %u x %u pixels gives block %u of stage %u %u keys, but "
+                           "its positional_encoding has %u, which are not a grid of %u x %u tokens "
+                           "reduced by %u and cannot be resized; use a size that gives %u keys",
                            o->width, o->height, j, i + 1, keys, w->positions.rows, s->native_width,
                            s->native_height, w->reduction, w->positions.rows);
     }
@@ -200,9 +200,10 @@ static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
     fv_grid g = o->grid;
     for (uint32_t i = 0; i < p->stages; i++) {
         if (g.width == 0 || g.height == 0)
-            return fv_fail(FOVEA_EINVAL,
-                           "picture of %u x %u pixels: stage %u has no tokens; use a larger size",
-                           o->width, o->height, i + 1);
+            return fv_fail(
+                FOVEA_EINVAL,
+                "the picture of %u x %u pixels gives stage %u no tokens; use a larger size",
+                o->width, o->height, i + 1);
         FV_TRY(check_keys(m, o, i, &g));
         g = next_grid(&g);
     }

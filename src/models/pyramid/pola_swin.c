@@ -40,12 +40,11 @@ static fovea_status read_grids(fv_pola_reader *r)
     for (uint32_t i = 1; i < r->p->stages; i++) {
         fv_pola_stage *s = &r->p->stage[i];
         if (s[-1].native_width % 2 || s[-1].native_height % 2)
-            return fv_fail(
-                FOVEA_EFORMAT,
-                "%s: \"img_size\" %u x %u gives stage %u %u x %u tokens; merging them by "
-                "fours needs even numbers",
-                r->config->file, r->t.m->info.native_width, r->t.m->info.native_height, i,
-                s[-1].native_width, s[-1].native_height);
+            return fv_fail(FOVEA_EFORMAT,
+                           "%s: with \"img_size\" %u x %u, stage %u has %u x %u tokens; both "
+                           "numbers must be even, because tokens are merged 2 x 2",
+                           r->config->file, r->t.m->info.native_width, r->t.m->info.native_height,
+                           i, s[-1].native_width, s[-1].native_height);
         s->native_width = s[-1].native_width / 2;
         s->native_height = s[-1].native_height / 2;
     }
@@ -206,8 +205,8 @@ static fovea_status check_grids(const fovea_model *m, fv_emit_options *o)
             const fv_grid padded = window ? fv_windows_pad(&g, window) : g;
             if ((uint64_t)padded.width * padded.height > TOKENS)
                 return fv_fail(FOVEA_EINVAL,
-                               "picture of %u x %u pixels: stage %u has %u x %u tokens in windows "
-                               "of %u, more than %u; use a smaller one",
+                               "the picture of %u x %u pixels gives stage %u %u x %u tokens in "
+                               "windows of %u, which is more than %u; use a smaller size",
                                o->width, o->height, i + 1, padded.width, padded.height, window,
                                TOKENS);
         }

@@ -20,8 +20,8 @@ fovea_status fv_pola_check_attention(const fv_builder *b)
         char text[64];
         if (name->kind != FV_ATTENTION_MECHANISM || name->mech != FV_MECH_POLA || name->gated)
             return fv_fail(FOVEA_ENOTSUP,
-                           "attention %s in a PolaFormer: its blocks were trained with learned "
-                           "powers, scales and gates that have no counterpart there; use pola",
+                           "attention %s cannot be used in a PolaFormer, because its blocks have "
+                           "learned powers, scales and gates that only pola uses; use pola",
                            fv_attention_text(name, text));
     }
     return FOVEA_OK;

@@ -33,7 +33,8 @@ static fovea_status read_kinds(fv_pola_reader *r)
     if (letters != r->p->stages || text[letters + digits] || digits > 4 || (mixed && !digits)) {
         char expected[96];
         snprintf(expected, sizeof expected,
-                 "%u letters L, S or M, and with M the number of linear blocks", r->p->stages);
+                 "a string of %u letters L, S or M, and with M the number of linear blocks",
+                 r->p->stages);
         return fv_config_fail(r->config, key, expected);
     }
     r->kinds = text;
@@ -59,14 +60,16 @@ static fovea_status read_picture(fv_pola_reader *r)
                        r->config->file, channels);
     if (p->patch != high || p->patch > PATCH)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: \"patch_size\" %u x %u; only squares of up to %u are supported",
+                       "%s: \"patch_size\" is %u x %u; only squares of up to %u are supported",
                        r->config->file, p->patch, high, PATCH);
     const uint64_t tokens =
         (uint64_t)(info->native_width / p->patch) * (info->native_height / p->patch);
     if (tokens == 0 || tokens > TOKENS)
-        return fv_fail(FOVEA_EFORMAT, "%s: \"img_size\" %u x %u in patches of %u: %llu tokens",
-                       r->config->file, info->native_width, info->native_height, p->patch,
-                       (unsigned long long)tokens);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: \"img_size\" %u x %u with patches of %u gives %llu tokens, which is out of range",
+            r->config->file, info->native_width, info->native_height, p->patch,
+            (unsigned long long)tokens);
     p->stage[0].native_width = info->native_width / p->patch;
     p->stage[0].native_height = info->native_height / p->patch;
     return FOVEA_OK;
@@ -110,9 +113,10 @@ static fovea_status read_hidden(fv_pola_reader *r, const char *key)
     if (good)
         return FOVEA_OK;
     char expected[96];
-    snprintf(expected, sizeof expected,
-             "a number, or one for each of %u stages, that makes MLPs of 1 to %u channels",
-             r->p->stages, HIDDEN);
+    snprintf(
+        expected, sizeof expected,
+        "a number, or a list of one for each of %u stages, that gives MLPs of 1 to %u channels",
+        r->p->stages, HIDDEN);
     return fv_config_fail(r->config, key, expected);
 }
 
@@ -194,7 +198,7 @@ fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const
     const bool expected = kind == 'L' || (kind == 'M' && j < r->mixed);
     if (b->linear != expected)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"attn_type\": \"%.20s\" makes block %u of stage %u %s, but %s has no "
+                       "%s: by \"attn_type\" \"%.20s\", block %u of stage %u is %s, but %s has no "
                        "\"%s%sweight\"",
                        r->config->file, r->kinds, j, i + 1, expected ? "linear" : "softmax",
                        r->t.source->name, r->block, expected ? linear : softmax);
@@ -223,8 +227,8 @@ static fovea_status read_linear(fv_pola_reader *r, const fv_pola_stage *s, fv_po
     const fv_tensor *t;
     if (d % 2 != 0)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"num_heads\": heads of %u channels; a linear block halves its values, "
-                       "so their number must be even",
+                       "%s: \"num_heads\" gives heads of %u channels; the number must be even, "
+                       "because a linear block halves its values",
                        r->config->file, d);
     FV_TRY(read_learned(r, s, b));
     FV_TRY(fv_reader_matrix(&b->positions, &r->t, r->block, "attn.positional_encoding", "",

@@ -332,8 +332,8 @@ static fovea_status check_attention(const fovea_model *m, const fv_attention_nam
         (name->kind == FV_ATTENTION_MECHANISM && name->mech == form->mech && !name->gated))
         return FOVEA_OK;
     return fv_fail(FOVEA_ENOTSUP,
-                   "attention %s in a %s: its weights are made for its own attention; use %s, or "
-                   "softmax in all blocks",
+                   "attention %s cannot be used in a %s, because its weights are made for its own "
+                   "attention; use %s, or softmax in all blocks",
                    fv_attention_text(name, text), form->type, m->family->attention);
 }
 

@@ -65,8 +65,8 @@ static fovea_status read_heads(struct reader *r)
         const uint32_t width = r->p->stage[i].width;
         if (width % heads[i] != 0 || width / heads[i] % 4 != 0)
             return fv_fail(FOVEA_EFORMAT,
-                           "%s: \"num_heads\": %u heads of a width of %u; heads must be of a "
-                           "multiple of 4 channels",
+                           "%s: \"num_heads\" is %u for a width of %u; heads must have a multiple "
+                           "of 4 channels",
                            r->config->file, heads[i], width);
         r->p->stage[i].heads = heads[i];
     }
@@ -86,7 +86,7 @@ static fovea_status read_hidden(struct reader *r)
         if (!number || !(hidden >= 1 && hidden < HIDDEN + 1.0)) {
             char expected[80];
             snprintf(expected, sizeof expected,
-                     "a list of numbers that make hidden widths from 1 to %u", HIDDEN);
+                     "a list of numbers that give hidden widths from 1 to %u", HIDDEN);
             return fv_config_fail(r->config, "mlp_ratios", expected);
         }
         r->p->stage[i].hidden = (uint32_t)hidden;
@@ -236,11 +236,10 @@ static fovea_status check_angles(struct reader *r, const fv_pyramid_stage *s, co
         const double expected = fv_rope_angle(i / 2, d);
         fv_tensor_read(angles, i, 1, &angle);
         if (!(fabs((double)angle - expected) <= ANGLES * expected))
-            return fv_fail(
-                FOVEA_ENOTSUP,
-                "%s: tensor \"%s\" has the angle %g at index %u; of heads with %u channels "
-                "only %g is supported there",
-                r->t.source->name, angles->name, (double)angle, i, d, expected);
+            return fv_fail(FOVEA_ENOTSUP,
+                           "%s: tensor \"%s\" has the angle %g at index %u; with heads of %u "
+                           "channels only %g is supported there",
+                           r->t.source->name, angles->name, (double)angle, i, d, expected);
     }
     return FOVEA_OK;
 }
@@ -286,7 +285,7 @@ static fovea_status read_head(struct reader *r)
     const uint32_t wanted = r->t.m->additions ? r->t.m->additions->classes : 0;
     if (wanted && !proj)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: a backbone without \"proj.weight\", which a classification head reads",
+                       "%s: the backbone has no \"proj.weight\", which a classification head needs",
                        r->t.source->name);
     if (wanted && fv_tensor_dimension(head, 0) != wanted)
         FV_TRY(fv_reader_put_head(&r->t, "head.", wanted, width));

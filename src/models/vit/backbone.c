@@ -14,8 +14,7 @@ static fovea_status check_type(const fv_vit_reader *r, const char *type)
         return FOVEA_OK;
     return fv_fail(
         FOVEA_ENOTSUP,
-        "%s: \"backbone_config.model_type\" is \"%.40s\"; a %.40s with a backbone of type "
-        "\"%s\" is supported",
+        "%s: \"backbone_config.model_type\" is \"%.40s\"; a %.40s needs a backbone of type \"%s\"",
         r->config->file, r->type ? r->type : "", r->t.m->info.type, type);
 }
 

@@ -49,7 +49,7 @@ fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most,
     for (uint32_t i = 0; i < *taps; i++)
         if (tap[i] > depth || (i > 0 && tap[i] <= tap[i - 1]))
             return fv_fail(FOVEA_EFORMAT,
-                           "%s: \"%s.%s\" has stage %u at place %u; stages must ascend, and the "
+                           "%s: \"%s.%s\" has stage %u at index %u; stages must ascend, and the "
                            "backbone has %u stages",
                            c->file, c->section, key, tap[i], i, depth);
     return FOVEA_OK;

@@ -26,7 +26,7 @@ static fovea_status check_size(const fv_tensor_reader *t, const char *what, uint
 {
     if (n > 0 && n <= WIDTH)
         return FOVEA_OK;
-    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u, expected 1 to %d", t->source->name, what, n,
+    return fv_fail(FOVEA_EFORMAT, "%s: %s is %u; it must be from 1 to %d", t->source->name, what, n,
                    WIDTH);
 }
 
@@ -42,7 +42,7 @@ static fovea_status agree(const fv_tensor_reader *t, const fv_config *c, const c
     for (uint32_t i = 0; i < n; i++)
         if (told[i] != found[i])
             return fv_fail(FOVEA_EFORMAT,
-                           "%s: \"%s\" is %u at place %u, but the tensors of %s have %u", c->file,
+                           "%s: \"%s\" is %u at index %u, but the tensors of %s have %u", c->file,
                            key, told[i], i, t->source->name, found[i]);
     return FOVEA_OK;
 }
@@ -57,9 +57,8 @@ static fovea_status read_scales(fv_dpt *d, const fv_config *c)
         const float whole = factor[i] < 1 ? 1 / factor[i] : factor[i];
         const uint32_t n = (uint32_t)lroundf(whole);
         if (!(fabsf(whole - (float)n) < 1e-4f))
-            return fv_config_fail(
-                c, "reassemble_factors",
-                "a list of whole numbers or their reciprocals, such as 4, 2, 1, 0.5");
+            return fv_config_fail(c, "reassemble_factors",
+                                  "a list of integers or their reciprocals, such as 4, 2, 1, 0.5");
         d->level[i].up = factor[i] < 1 ? 1 : n;
         d->level[i].down = factor[i] < 1 ? n : 1;
     }

@@ -71,7 +71,7 @@ static fovea_status describe(json_t *config, const char *file, uint32_t levels, 
         json_object_set_new(head, "max_depth", json_real((double)max_depth));
     return head && own && json_object_set_new(own, "dpt_head", head) == 0
                ? FOVEA_OK
-               : fv_fail(FOVEA_ENOMEM, "%s: no memory for a head", file);
+               : fv_fail(FOVEA_ENOMEM, "%s: not enough memory for a head", file);
 }
 
 static fovea_status put_head(fv_tensor_reader *t, const fv_config *config, const fv_vit *v)
@@ -114,10 +114,10 @@ static fovea_status read_max_depth(fv_dpt_head *h, fv_tensor_reader *t, const fv
     float *data, most = 0;
     FV_TRY(fv_config_float(&most, section, "max_depth", 0, FARTHEST));
     if (!(most > 0))
-        return fv_config_fail(section, "max_depth", "metres above 0");
+        return fv_config_fail(section, "max_depth", "a positive number of metres");
     if (rows != 1)
-        return fv_fail(FOVEA_EFORMAT, "%s: the head has %u outputs; depth is one", t->source->name,
-                       rows);
+        return fv_fail(FOVEA_EFORMAT, "%s: the head has %u outputs; a head for depth must have 1",
+                       t->source->name, rows);
     FV_TRY(fv_model_floats(&data, &scale, t->m, 1, 1));
     *data = most;
     h->max_depth = fv_weight_of(scale, 1, 1);
@@ -130,7 +130,8 @@ static fovea_status read_last(fv_dpt_head *h, fv_tensor_reader *t, const fv_conf
     const uint32_t width = fv_tensor_dimension(fv_reader_find(t, OWN, "conv.", "weight"), 0);
     const uint32_t classes = fv_tensor_dimension(fv_reader_find(t, OWN, "classify.", "weight"), 0);
     if (width > WIDTH || classes > CLASSES)
-        return fv_fail(FOVEA_EFORMAT, "%s: a head of %u classes after %u channels is out of range",
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: the head has %u classes after %u channels, which is out of range",
                        t->source->name, classes, width);
     FV_TRY(fv_reader_conv(&h->conv, t, OWN, "conv.", width, h->neck.width, 3));
     FV_TRY(fv_reader_linear(&h->classify, t, OWN, "classify.", classes, width));
@@ -154,16 +155,17 @@ fovea_status fv_dpt_head_read(fovea_model *m, const fv_source *source, const fv_
     if (!section.object)
         return FOVEA_OK;
     if (m->segmentation_source)
-        return fv_fail(FOVEA_ENOTSUP, "%s: %s has a head of its own, \"%s\"; move one of them away",
+        return fv_fail(FOVEA_ENOTSUP, "%s: %s also has a head, \"%s\"; remove one of the two",
                        m->segmentation_source->name, config->file, section.section);
     FV_TRY(FV_MEM_NEW(&m->dpt_head, FV_MEM_MODEL, "a head"));
     fv_dpt_head *h = m->dpt_head;
     FV_TRY(fv_backbone_read_taps(h->tap, &taps, FV_DPT_LEVELS, &section, v->depth));
     FV_TRY(fv_dpt_read(&h->neck, &t, OWN, &section, v->width));
     if (h->neck.levels != taps)
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: \"%s.out_indices\" has %u places, the head's tensors %u levels",
-                       config->file, section.section, taps, h->neck.levels);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: \"%s.out_indices\" has %u indices, but the head's tensors have %u levels",
+            config->file, section.section, taps, h->neck.levels);
     return read_last(h, &t, &section);
 }
 

@@ -157,7 +157,8 @@ static fovea_status read_sizes(reader *r)
     FV_TRY(fv_config_float(&s->eps, &r->vision, "layer_norm_eps", 0, 1));
     FV_TRY(fv_config_text(&act, &r->vision, "hidden_act"));
     if (strcmp(act, "gelu") != 0)
-        return fv_fail(FOVEA_ENOTSUP, "%s: \"hidden_act\" is \"%.40s\"; SAM's encoder has \"gelu\"",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"hidden_act\" is \"%.40s\"; SAM's encoder must have \"gelu\"",
                        r->config->file, act);
     if (s->width % s->heads)
         return fv_fail(FOVEA_EFORMAT, "%s: %u heads do not divide the %u channels", r->config->file,
@@ -493,9 +494,10 @@ static fovea_status check_attention(const fv_builder *b)
 {
     for (uint32_t i = 0; i < b->options->blocks; i++)
         if (fv_block_attention(b, i)->gated)
-            return fv_fail(FOVEA_ENOTSUP,
-                           "block %u: SAM's encoder has no gates; use the same name without sla-",
-                           i);
+            return fv_fail(
+                FOVEA_ENOTSUP,
+                "block %u: SAM's encoder has no gates; use the attention without the prefix sla-",
+                i);
     return FOVEA_OK;
 }
 

@@ -148,20 +148,21 @@ static void turn_features(const fv_vit_stream *c, const fv_attention_name *atten
 {
     fv_builder *b = c->b;
     if (c->v->rope.rule == FV_ROPE_MIXED)
-        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
-                                   "block %u: rotary positions with frequencies of each head are "
-                                   "for softmax and foveated attention; use one of them",
-                                   i));
+        FV_THEN(b->status,
+                fv_fail(FOVEA_ENOTSUP,
+                        "block %u: rotary positions with separate frequencies for each head work "
+                        "only with softmax and foveated attention; use one of them",
+                        i));
     if (fv_mech_table[a->mech]->wants & FV_WANT_SHIFT)
         FV_THEN(b->status,
                 fv_fail(FOVEA_ENOTSUP,
-                        "block %u: %s%s scales each channel, which rotary positions "
-                        "would mix; use linear:elu1, or another map",
+                        "block %u: %s%s scales each channel, but rotary positions would mix "
+                        "channels; use linear:elu1, or another feature map",
                         i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
     if (a->heads != c->v->heads)
         FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
-                                   "block %u: rotary positions are for the model's %u heads, "
-                                   "not for linear_heads %u; leave linear_heads out",
+                                   "block %u: rotary positions are for the model's %u heads, not "
+                                   "for linear_heads %u; leave linear_heads out",
                                    i, c->v->heads, a->heads));
     a->flags |= FV_FLAG_ROPE;
 }
@@ -180,8 +181,8 @@ static void check_heads(fv_builder *b, const fv_attention *a, uint32_t i)
     const fv_mech_traits *t = fv_mech_table[a->mech];
     if (t->streams > 1 && a->dv % t->streams)
         FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
-                                   "block %u: %s wants an even number of channels a head, not %u; "
-                                   "choose other linear_heads",
+                                   "block %u: %s needs heads with an even number of channels, not "
+                                   "%u; choose other linear_heads",
                                    i, t->title, a->dv));
 }
 
@@ -290,11 +291,11 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
 {
     fv_builder *b = c->b;
     if (attention->kind != FV_ATTENTION_SOFTMAX || attention->gated)
-        FV_THEN(b->status,
-                fv_fail(FOVEA_ENOTSUP,
-                        "block %u: its queries attend inside masks, which needs softmax; use "
-                        "softmax@%u-",
-                        i, i));
+        FV_THEN(
+            b->status,
+            fv_fail(FOVEA_ENOTSUP,
+                    "block %u: queries attend inside masks, which needs softmax; use softmax@%u-",
+                    i, i));
     a.queries = c->tokens - c->masked;
     attend_rows(c, "attention", &a, q, c->masked, FV_NO_VIEW, out);
     a.queries = c->masked;

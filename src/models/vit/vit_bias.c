@@ -35,9 +35,8 @@ static fovea_status find_grid(fv_vit_reader *r, uint32_t rows)
         if (v->bias_width && v->bias_height && rows_for(v->bias_width, v->bias_height) == rows)
             return FOVEA_OK;
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: its biases of relative positions have %u rows, but a picture of %u x "
-                       "%u pixels needs %llu; correct the size in %s to what the checkpoint was "
-                       "made for",
+                       "%s: the biases of relative positions have %u rows, but a picture of %u x "
+                       "%u pixels needs %llu; correct the size in %s to that of the checkpoint",
                        r->t.source->name, rows, w, h,
                        (unsigned long long)rows_for(v->bias_width, v->bias_height),
                        r->config->file);
@@ -48,7 +47,7 @@ static fovea_status find_grid(fv_vit_reader *r, uint32_t rows)
             return FOVEA_OK;
         }
     return fv_fail(FOVEA_EFORMAT,
-                   "%s: biases of relative positions with %u rows do not fit a square grid; add "
+                   "%s: biases of relative positions with %u rows do not match a square grid; add "
                    "\"image_size\": [height, width] to %s",
                    r->t.source->name, rows, r->config->file);
 }
@@ -74,8 +73,8 @@ static fovea_status read_form(fv_vit_reader *r, bool *shared)
         return fv_reader_missing(&r->t, n->rel_bias_shared, "of all blocks");
     if (have_shared && !*shared)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: there is a tensor \"%s%s\", but \"" SHARED "\" in %s is not true; "
-                       "correct the one that is wrong",
+                       "%s has a tensor \"%s%s\", but \"" SHARED
+                       "\" in %s is not true; correct the one that is wrong",
                        r->t.source->name, r->prefix, n->rel_bias_shared, r->config->file);
     return FOVEA_OK;
 }
@@ -148,9 +147,9 @@ static fovea_status check_memory(const fv_vit *v, const fv_builder *b)
     if (bytes <= MOST)
         return FOVEA_OK;
     return fv_fail(FOVEA_ENOMEM,
-                   "biases of relative positions take %.1f GiB for %u x %u patches and softmax "
-                   "attention, at most %.1f GiB are supported; use a smaller picture, or linear or "
-                   "foveated attention, which leave them out",
+                   "biases of relative positions need %.1f GiB for %u x %u patches with softmax "
+                   "attention, but at most %.1f GiB are supported; use a smaller picture, or "
+                   "linear or foveated attention, which have no biases",
                    (double)bytes / (1 << 30), b->options->grid.width, b->options->grid.height,
                    (double)MOST / (1 << 30));
 }

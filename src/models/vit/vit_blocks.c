@@ -37,11 +37,10 @@ static fovea_status read_mask(bool *masked, fv_vit_reader *r, const char *prefix
         *masked = i == c ? value == 0 : *masked;
         const float expected = i / c == 1 && *masked ? 0 : 1;
         if (!(value == expected))
-            return fv_fail(
-                FOVEA_EFORMAT,
-                "%s: tensor \"%s\" holds %g at %u, where %g is expected: ones, and zeros "
-                "for k; fetch the file again",
-                r->t.source->name, t->name, (double)value, i, (double)expected);
+            return fv_fail(FOVEA_EFORMAT,
+                           "%s: tensor \"%s\" holds %g at index %u, where %g is expected (1, and 0 "
+                           "for k); fetch the file again",
+                           r->t.source->name, t->name, (double)value, i, (double)expected);
     }
     return FOVEA_OK;
 }
@@ -208,8 +207,8 @@ static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
         return FOVEA_OK;
     if (r->paired && r->v->linear.heads != r->v->heads)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: hedgehog's maps are for %u heads, rotary positions for %u; leave "
-                       "linear_heads out",
+                       "%s: hedgehog's feature maps are for %u heads, but rotary positions are for "
+                       "%u; leave linear_heads out",
                        r->t.source->name, r->v->linear.heads, r->v->heads);
     FV_TRY(read_map(r, &b->map_q, MAP_Q));
     FV_TRY(read_map(r, &b->map_k, MAP_K));

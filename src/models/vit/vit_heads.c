@@ -23,7 +23,7 @@ static fovea_status read_map(fv_vit_reader *r)
     v->map.patches =
         n->origin == FV_VIT_TIMM && r->kind != FV_VIT_EVA && !fv_begins_with(r->type, "test_vit3");
     if (c % v->map.heads)
-        return fv_fail(FOVEA_EFORMAT, "%s: %u heads of the pooling do not divide a width of %u",
+        return fv_fail(FOVEA_EFORMAT, "%s: %u heads of the pooling do not divide its width of %u",
                        r->config->file, v->map.heads, c);
     if (n->map_qkv) {
         FV_TRY(fv_vit_cut_qkv(r, &v->map.q, &v->map.kv, p, n->map_qkv, true, 0));
@@ -79,11 +79,10 @@ static fovea_status read_timm_pool(fv_vit_reader *r)
         FV_TRY(fv_config_text(&pool, &args, "global_pool"));
     const int known = fv_index_of(pool, names, sizeof names / sizeof *names);
     if (known < 0)
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: \"global_pool\" is \"%.20s\"; token, avg, max and avgmax are supported, "
-            "and map with its tensors (attn_pool)",
-            r->config->file, pool);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"global_pool\" is \"%.20s\"; only token, avg, max, avgmax and map "
+                       "(with tensors attn_pool) are supported",
+                       r->config->file, pool);
     r->v->pool = *pool || !fv_weight_present(&r->v->fc_norm.w) ? (enum fv_vit_pool)pools[known]
                                                                : FV_POOL_MEAN;
     return FOVEA_OK;
@@ -177,7 +176,7 @@ static fovea_status put_head(fv_vit_reader *r, uint32_t classes)
     const bool both = r->v->head == FV_HEAD_CLS_MEAN;
     if (!r->n->head || (r->v->head == FV_HEAD_POOL && r->v->pool == FV_POOL_NONE))
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: checkpoints named like this one have no classification head",
+                       "%s: checkpoints with this one's tensor names have no classification head",
                        r->t.source->name);
     return fv_reader_put_head(&r->t, r->n->head, classes, r->v->width * (both ? 2 : 1));
 }
@@ -193,8 +192,8 @@ static fovea_status tell_missing(const fv_vit_reader *r)
         FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, UINT32_MAX));
     if (!r->n->head || !(classes || (name && fv_ends_with(name, classifier))))
         return FOVEA_OK;
-    fv_log("%s: no tensor \"%sweight\", though %s says %s: there are no logits", r->t.source->name,
-           r->n->head, r->config->file, classes ? "that there are classes" : name);
+    fv_log("%s has no tensor \"%sweight\", though %s says %s; the model has no logits",
+           r->t.source->name, r->n->head, r->config->file, classes ? "that it has classes" : name);
     return FOVEA_OK;
 }
 

@@ -164,9 +164,10 @@ const fv_vit_names fv_vit_schemes[] = {
 
 const fv_vit_unlike fv_vit_unlikes[] = {
     {"vit_", "_sapiens2",
-     "grouped queries and norms of queries, which are not supported; use a DINOv3 of its size"},
+     "grouped queries and normalised queries, which are not supported; use a DINOv3 of the same "
+     "size"},
     {"vit_", "_rpn_",
-     "norms after its attention and MLP, which are not supported; use vit_base_patch16_224"},
+     "norms after attention and MLP, which are not supported; use vit_base_patch16_224"},
     {"eva02_enormous_", "",
      "norms after its blocks, which are not supported; use eva02_large_patch14_clip_*"},
     {.begin = NULL},

@@ -100,8 +100,8 @@ static fovea_status fail_unknown(const fv_vit_reader *r)
     const char *name = fv_vit_kinds[r->kind].name;
     if (!find_nearest(&n, &kind, &t))
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: its tensors have none of the names of a %s; is \"model_type\" in %s "
-                       "right? One of its tensors is \"%.160s\"",
+                       "%s contains none of the tensor names of a %s; is \"model_type\" in %s "
+                       "correct? One of its tensors is \"%.160s\"",
                        r->t.source->name, name, r->config->file,
                        r->t.source->count ? r->t.source->by_name[0]->name : "");
     if (n->kinds >> r->kind & 1)
@@ -111,8 +111,8 @@ static fovea_status fail_unknown(const fv_vit_reader *r)
             "{\"prefix\": \"%s\"} to %s",
             r->t.source->name, name, t.root, t.root, t.root, r->config->file);
     return fv_fail(FOVEA_EFORMAT,
-                   "%s: its tensors have none of the names of a %s, but those of a %s; is "
-                   "\"model_type\" right? \"fovea\": {\"model_type\": \"%s\"} in %s overrides it",
+                   "%s contains none of the tensor names of a %s, but those of a %s; is "
+                   "\"model_type\" correct? \"fovea\": {\"model_type\": \"%s\"} in %s overrides it",
                    r->t.source->name, name, fv_vit_kinds[kind].name, fv_vit_kinds[kind].name,
                    r->config->file);
 }

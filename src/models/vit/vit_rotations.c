@@ -50,10 +50,10 @@ static fovea_status read_theta(fv_vit_reader *r, float *theta)
     FV_TRY(fv_config_section(&section, &r->vision, "rope_parameters"));
     FV_TRY(fv_config_text(&type, &section, "rope_type"));
     if (strcmp(type, "default") != 0)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%s: \"rope_parameters.rope_type\" is \"%.40s\"; \"default\" "
-                       "is supported",
-                       r->config->file, type);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: \"rope_parameters.rope_type\" is \"%.40s\"; only \"default\" is supported",
+            r->config->file, type);
     FV_TRY(fv_config_float(theta, &r->vision, "rope_theta", 1, 1e9));
     return fv_config_float(theta, &section, "rope_theta", 1, 1e9);
 }
@@ -86,7 +86,7 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r)
     r->paired = v->rope.rule == FV_ROPE_CENTRES ? d : 0;
     if (v->rope.rule != FV_ROPE_NONE && d % 4)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: rotary positions of heads of %u channels; a multiple of 4 is needed",
+                       "%s: heads have %u channels, but rotary positions need a multiple of 4",
                        r->config->file, d);
     return v->rope.rule == FV_ROPE_MIXED ? read_frequencies(r, d / 2) : read_periods(r, d / 4);
 }

@@ -31,8 +31,8 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
                                uint32_t limit)
 {
     if (value == 0 || value > limit)
-        return fv_fail(FOVEA_EFORMAT, "%s: %s %u is out of range (1 to %u)", r->t.source->name,
-                       what, value, limit);
+        return fv_fail(FOVEA_EFORMAT, "%s: the %s is %u; it must be from 1 to %u",
+                       r->t.source->name, what, value, limit);
     return FOVEA_OK;
 }
 
@@ -79,9 +79,10 @@ static fovea_status read_heads(fv_vit_reader *r)
     FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_attention_heads", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->heads, &r->own, "heads", 1, FV_VIT_WIDTH_MOST));
     if (v->heads == 0)
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: the number of heads is not known; add \"fovea\": {\"heads\": N}",
-                       r->config->file);
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: the number of heads is unknown; add \"fovea\": {\"heads\": N} to config.json",
+            r->config->file);
     if (v->width % v->heads != 0 || v->heads > UINT16_MAX)
         return fv_fail(FOVEA_EFORMAT, "%s: %u heads do not divide a width of %u", r->config->file,
                        v->heads, v->width);
@@ -143,7 +144,9 @@ static fovea_status read_activation(fv_vit_reader *r)
             r->v->epi = known[i].epi;
             return FOVEA_OK;
         }
-    return name ? fv_fail(FOVEA_ENOTSUP, "%s: activation \"%.40s\" is not supported",
+    return name ? fv_fail(FOVEA_ENOTSUP,
+                          "%s: activation \"%.40s\" is not supported; use gelu, relu, silu or "
+                          "quick_gelu",
                           r->config->file, name)
                 : FOVEA_OK;
 }
@@ -168,18 +171,17 @@ static fovea_status read_depth(fv_vit_reader *r)
     uint32_t *depth = &r->v->depth;
     FV_TRY(fv_config_u32(depth, &r->vision, "num_hidden_layers", 1, DEPTH));
     if (*depth && fv_vit_find_block(r, *depth))
-        fv_log("%s: num_hidden_layers is %u; %s has more, which are left out", r->config->file,
-               *depth, r->t.source->name);
+        fv_log("%s: num_hidden_layers is %u; %s has more blocks, which are ignored",
+               r->config->file, *depth, r->t.source->name);
     if (*depth == 0)
         while (*depth <= DEPTH && fv_vit_find_block(r, *depth))
             ++*depth;
     if (*depth == 0) {
         fv_vit_find_block(r, 0);
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: there is no tensor \"%s%sweight\", which the blocks of a %s begin with; "
-            "this variant is not supported",
-            r->t.source->name, r->block, r->n->ln1, r->t.m->info.type);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s has no tensor \"%s%sweight\", with which the blocks of a %s begin; this "
+                       "variant is not supported",
+                       r->t.source->name, r->block, r->n->ln1, r->t.m->info.type);
     }
     return fv_vit_check_size(r, "number of blocks", *depth, DEPTH);
 }
@@ -204,10 +206,12 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
     FV_TRY(fv_vit_check_size(r, "width", v->width, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_vit_check_size(r, "patch size", v->patch, PATCH));
     if (high != v->patch)
-        return fv_fail(FOVEA_ENOTSUP, "%s: patches of %u x %u; only square ones are supported",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: patches have %u x %u pixels; only square ones are supported",
                        r->t.source->name, v->patch, high);
     if (v->channels != 3)
-        return fv_fail(FOVEA_ENOTSUP, "%s: made for %u channels; only RGB models are supported",
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: the model reads %u colour channels; only RGB models are supported",
                        r->t.source->name, v->channels);
     FV_TRY(read_depth(r));
     FV_TRY(read_heads(r));
@@ -237,8 +241,8 @@ static fovea_status read_sla_form(fv_vit_reader *r)
     if (t && r->sla == FV_VIT_SLA_TOLD_BY_SHAPE && d != r->v->width &&
         fv_tensor_dimension(t, 0) == r->v->width)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: tensor \"%.80s\" may be made for q or for the block's input; add "
-                       "\"fovea\": {\"sla_gates\": \"q_dense\"} or \"x_dense\" to %s",
+                       "%s: tensor \"%.80s\" may read q or the block's input; add \"fovea\": "
+                       "{\"sla_gates\": \"q_dense\"} or \"x_dense\" to %s",
                        r->t.source->name, t->name, r->config->file);
     if (r->sla == FV_VIT_SLA_TOLD_BY_SHAPE)
         r->sla = FV_VIT_SLA_Q_BLOCKDIAG;
@@ -302,7 +306,7 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     const bool joined = n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden;
     if (r->split && n->origin == FV_VIT_HF && r->kind == FV_VIT_DINOV3 && v->epi != FV_EPI_SILU)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: a gated MLP whose \"hidden_act\" is not silu is not supported",
+                       "%s: a gated MLP must have \"hidden_act\" silu; others are not supported",
                        r->config->file);
     if (r->gated || joined)
         v->epi = FV_EPI_SWIGLU;

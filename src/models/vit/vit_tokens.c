@@ -46,8 +46,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
         }
     if (expected)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: its position table has %u rows, but \"image_size\" in %s asks for %u + "
-                       "%llu; correct it to what the checkpoint was made for",
+                       "%s: the position table has %u rows, but \"image_size\" in %s needs %u + "
+                       "%llu; correct it to the size of the checkpoint",
                        r->t.source->name, rows, r->config->file, leads[0],
                        (unsigned long long)expected);
     for (int i = 0; i < n_leads; i++)
@@ -59,8 +59,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
                 return FOVEA_OK;
             }
     return fv_fail(FOVEA_EFORMAT,
-                   "%s: a position table of %u rows is not a square; add \"image_size\": [height, "
-                   "width] to %s",
+                   "%s: the position table has %u rows, which are not a square grid; add "
+                   "\"image_size\": [height, width] to %s",
                    r->t.source->name, rows, r->config->file);
 }
 
@@ -147,11 +147,11 @@ static fovea_status read_position_rule(fv_vit_reader *r)
         return FOVEA_OK;
     case FV_VIT_TIMM:
         if (strcmp(r->type, "dinov2") == 0)
-            return fv_fail(FOVEA_EFORMAT,
-                           "%s: has names of timm or of DINOv2's authors, who resize positions "
-                           "differently; add \"fovea\": {\"pos_interp\": \"aa\"} (timm) or "
-                           "\"offset\"",
-                           r->config->file);
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "%s has tensor names of timm or of DINOv2's authors, who resize positions "
+                "differently; add \"fovea\": {\"pos_interp\": \"aa\"} (timm) or \"offset\"",
+                r->config->file);
         r->v->pos_rule = FV_POS_AA;
         return FOVEA_OK;
     case FV_VIT_OPENAI:
@@ -224,8 +224,9 @@ static fovea_status fold_colours(fv_vit_reader *r, const fv_tensor *t)
     v->embed.w = (fv_weight){.rows = v->width, .cols = 3 * plane};
     for (uint32_t c = 0; c < 3; c++) {
         if (!(fabsf(std[c]) > 0))
-            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" divides by 0", r->t.source->name,
-                           stds->name);
+            return fv_fail(FOVEA_EFORMAT,
+                           "%s: tensor \"%s\" would cause a division by 0; fetch the file again",
+                           r->t.source->name, stds->name);
         fv_weight_add(&v->embed.w, (fv_weight_part){.tensor = t,
                                                     .offset = (uint64_t)c * plane,
                                                     .rows = v->width,

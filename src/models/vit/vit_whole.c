@@ -82,8 +82,8 @@ static fovea_status read_dwc(fv_vit_reader *r, fv_vit_block *b)
     const uint64_t shape[3] = {rows, size, size};
     if (size % 2 == 0 || size > FV_DWCONV_LARGEST)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: tensor \"%s\" has filters of %u columns; (%u or %u, 1, n, n) is "
-                       "expected, n odd and at most %u",
+                       "%s: tensor \"%s\" has filters of %u columns, but its shape must be (%u or "
+                       "%u, 1, n, n) with odd n of at most %u",
                        r->t.source->name, t->name, size, d, c, FV_DWCONV_LARGEST);
     FV_TRY(fv_reader_tensor(&t, &r->t, r->block, DWC, "weight", 3, shape));
     b->module.dwc.w = fv_weight_of(t, rows, size * size);
