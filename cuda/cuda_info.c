@@ -59,10 +59,11 @@ static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const c
     if (!l->group)
         fv_gpu_add_words(out->quirks, "reports no limits");
     if (!fv_cuda_nvrtc())
-        fv_gpu_add_words(out->quirks, "no NVRTC: the kernels of this build alone");
+        fv_gpu_add_words(out->quirks, "no NVRTC: only kernels compiled into this build");
     else if (!*target)
-        fv_gpu_add_words(out->quirks,
-                         "NVRTC does not know its architecture: the kernels of this build alone");
+        fv_gpu_add_words(
+            out->quirks,
+            "NVRTC does not know its architecture: only kernels compiled into this build");
     if (!fv_cuda_has_graphs())
         fv_gpu_add_words(out->quirks, "no graphs");
     if (l->watched)

@@ -24,7 +24,7 @@ def _storage(array: Array) -> int:
     for code, dtype in _NUMPY.items():
         if array.dtype == dtype:
             return code
-    raise TypeError("%s: give float32, float16, or bfloat16 as uint16" % array.dtype)
+    raise TypeError("the array has type %s; pass float32, float16, or bfloat16 as uint16" % array.dtype)
 
 
 def floats(array: Any) -> npt.NDArray[np.float32]:
@@ -104,12 +104,12 @@ def _matrices(expected: List[str], o: Any, arrays: Mapping[str, Any]) -> Tuple[L
     unknown, missing = set(arrays) - set(expected), set(expected) - set(arrays)
     if unknown or missing:
         raise TypeError("; ".join("%s input %s" % (what, ", ".join(sorted(which))) for what, which
-                                  in (("missing", missing), ("needless", unknown)) if which))
+                                  in (("missing", missing), ("unused", unknown)) if which))
     packed = []
     for name in expected:
         a = arrays[name]
         if np.shape(a) != shapes[name]:
-            raise ValueError("%s has shape %s, expected %s" % (name, np.shape(a), shapes[name]))
+            raise ValueError("%s has shape %s, but must have %s" % (name, np.shape(a), shapes[name]))
         packed.append(np.ascontiguousarray(a) if name in ("q", "k", "v") else floats(a))
     return packed, (c.Matrix * len(packed))(*[c.Matrix(a.ctypes.data, 0) for a in packed])
 
@@ -125,7 +125,7 @@ def _check_options(o: Any, arrays: Mapping[str, Array]) -> None:
              "norm_weight": out, "norm_bias": out, "map_q": wide * o.head_dim, "map_k": wide * o.head_dim}
     for name, a in arrays.items():
         if a.size != sizes[name]:
-            raise ValueError("%s has %d values, expected %d" % (name, a.size, sizes[name]))
+            raise ValueError("%s has %d values, but must have %d" % (name, a.size, sizes[name]))
 
 
 def _shape(o: Any, q: Array, k: Array, v: Array, heads: Optional[int]) -> None:
@@ -137,10 +137,10 @@ def _shape(o: Any, q: Array, k: Array, v: Array, heads: Optional[int]) -> None:
         o.heads, o.rows, o.keys = heads, q.shape[0], k.shape[0]
         o.head_dim, o.value_dim = q.shape[1] // heads, v.shape[1] // heads
     else:
-        raise ValueError("q has shape %s: give (B, H, N, d), or (N, H*d) and heads" % (q.shape,))
+        raise ValueError("q has shape %s; it must be (B, H, N, d), or (N, H*d) with heads" % (q.shape,))
     o.storage = _storage(q)
     if not q.dtype == k.dtype == v.dtype:
-        raise TypeError("q, k and v must have one type, not %s, %s, %s" % (q.dtype, k.dtype, v.dtype))
+        raise TypeError("q, k and v must have the same type, not %s, %s, %s" % (q.dtype, k.dtype, v.dtype))
 
 
 def _output(o: Any) -> Array:
@@ -261,7 +261,7 @@ class State(Handle):
         if "g" in arrays:
             arrays["out_gate"] = arrays.pop("g")
         if any(_storage(arrays[n]) != self._options.c.storage for n in ("q", "k", "v")):
-            raise TypeError("q, k and v must have the state's storage")
+            raise TypeError("q, k and v must have the type of the state's storage")
         return arrays
 
     def feed(self, q: npt.ArrayLike, k: npt.ArrayLike, v: npt.ArrayLike, **inputs: Any) -> Array:
@@ -274,7 +274,7 @@ class State(Handle):
         q, k, v = (np.atleast_2d(np.asarray(a)) for a in (q, k, v))
         arrays = self._arrays(q, k, v, inputs)
         if len(arrays["q"]) != 1:
-            raise ValueError("one token at a time, not %d" % len(arrays["q"]))
+            raise ValueError("step() takes one token at a time, not %d" % len(arrays["q"]))
         first: Array = self._advance(arrays, step=True)[0]
         return first
 

@@ -16,7 +16,7 @@ from ._pixels import frame_of, planes, read
 def box_of(box: Sequence[float]) -> c.Box:
     """A box given as x, y, width, height, in the library's structure."""
     if len(box) != 4:
-        raise ValueError("box %r: give x, y, width, height in pixels" % (box,))
+        raise ValueError("box %r must be (x, y, width, height) in pixels" % (box,))
     return c.Box(*[float(number) for number in box])
 
 
@@ -28,7 +28,7 @@ def crop(picture: Any, box: Sequence[float], width: int, height: int, format: Op
     Model.run."""
     pixels = read(picture)
     if isinstance(pixels, ExternalImage):
-        raise TypeError("boxes cannot be cut out of an ExternalImage; give an array")
+        raise TypeError("boxes cannot be cropped from an ExternalImage; pass an array")
     kind, wide, high = frame_of(pixels, format)
     out = np.empty((height, width, 3), np.uint8)
     frame = planes(pixels, kind, high)

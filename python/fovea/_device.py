@@ -102,7 +102,7 @@ class ExternalImage(Handle):
                  offsets: Sequence[int] = (), strides: Sequence[int] = (), size: int = 0,
                  modifier: int = 0, owner: object = None) -> None:
         if (fd is None) == (memory is None):
-            raise ValueError("give an image's fd, or its memory and kind")
+            raise ValueError("an external image needs either fd, or memory and kind")
         self.frame = format, width, height
         self._owner = owner
         kind = kind or ("dmabuf" if memory is None else "host")

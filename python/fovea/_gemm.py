@@ -20,7 +20,8 @@ def gemm(a: npt.ArrayLike, weight: npt.ArrayLike, bias: Optional[npt.ArrayLike] 
     float32. `activation`: None or a name such as "gelu"; the error for an unknown name lists all."""
     a, weight = floats(a), floats(weight)
     if a.ndim != 2 or weight.ndim != 2 or a.shape[1] != weight.shape[1]:
-        raise ValueError("a has shape %s, weight %s: give (rows, in) and (out, in)" % (a.shape, weight.shape))
+        raise ValueError("a has shape %s and weight %s; they must be (rows, in) and (out, in)"
+                         % (a.shape, weight.shape))
     options = c.GemmOptions(rows=a.shape[0], out=weight.shape[0],
                             weight=weight.ctypes.data_as(c.Float),
                             activation=activation and activation.encode())
@@ -28,7 +29,7 @@ def gemm(a: npt.ArrayLike, weight: npt.ArrayLike, bias: Optional[npt.ArrayLike] 
     if bias is not None:
         bias = floats(bias)
         if bias.shape != weight.shape[:1]:
-            raise ValueError("bias has shape %s, expected %s" % (bias.shape, weight.shape[:1]))
+            raise ValueError("bias has shape %s, but must have %s" % (bias.shape, weight.shape[:1]))
         options.bias = bias.ctypes.data_as(c.Float)
     out = np.empty((a.shape[0], weight.shape[0]), np.float32)
     plan = op_plan(device, lib.fovea_gemm_plan_create, options)

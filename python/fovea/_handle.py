@@ -32,7 +32,7 @@ class Handle:
 
     def __getattr__(self, name: str) -> Any:
         if name == "_as_parameter_":
-            raise ValueError("this %s is closed, by close() or the end of its `with`; make another one"
+            raise ValueError("this %s was closed, by close() or the end of its `with`; create another one"
                              % type(self).__name__)
         raise AttributeError("%s has no attribute %r" % (type(self).__name__, name))
 

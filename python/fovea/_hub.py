@@ -24,12 +24,12 @@ def find(name: Union[str, "os.PathLike[str]"]) -> str:
     owner, _, model = path.rpartition("/")
     found = _repositories(owner, model)
     if len(found) > 1:
-        raise Error(_EIO, "%s: the cache has %s; give OWNER/NAME of one" % (path, " and ".join(found)))
+        raise Error(_EIO, "%s: the cache contains %s; give one of them as OWNER/NAME" % (path, " and ".join(found)))
     full = found[0] if found else path if owner else _likely_owner(model) + "/" + model
     folder = _snapshot(full) if found else None
     if folder is None:
-        raise Error(_EIO, "%s: no such file or folder, and %s in %s. A model of the Hugging Face hub is fetched "
-                          "by: pip install huggingface_hub && hf download %s config.json "
+        raise Error(_EIO, "%s: no such file or folder, and %s in %s. To download a model of the Hugging Face hub, "
+                          "run: pip install huggingface_hub && hf download %s config.json "
                           "preprocessor_config.json model.safetensors"
                     % (path, "incomplete" if found else "not", cache(), full))
     return folder

@@ -201,7 +201,7 @@ class Model(Handle):
         rule = rule_of(self)
         wide, high = size or (rule.resize_width, rule.resize_height)
         if not self.info["keypoints"]:
-            raise ValueError("boxes of people need a pose model; this one is %s" % self.info["type"])
+            raise ValueError("boxes of people need a pose model, but this model is %s" % self.info["type"])
         pixels = self._read(image, True, format)
         chosen = choice(attention, outputs, **options)
         given = [tuple(box) for box in boxes]
@@ -224,7 +224,7 @@ class Model(Handle):
         elif kind == "gray8":
             pixels = np.repeat(pixels[:, :, None], 3, 2)
         elif kind != "rgb8":
-            raise ValueError("%s is not split into parts; give R, G, B" % kind)
+            raise ValueError("%s cannot be split into parts; pass RGB pixels" % kind)
         part = parts_of(rule, wide, high)
         plan = self._plan_for(("rgb8", part.width, part.height), choice(outputs=self._task(), **options))
         parts = Parts(plan, rule, wide, high)
@@ -298,13 +298,14 @@ class Model(Handle):
         that were tried. bf16: the steps that are bfloat16 in "mixed", where the others are int8."""
         given = [self._read(p) for p in pictures]
         if not given:
-            raise ValueError("no pictures given; accuracy needs at least one")
+            raise ValueError("no pictures are given; accuracy needs at least one")
         arrays: List[Array] = [p for p in given if not isinstance(p, ExternalImage)]
         if len(arrays) < len(given):
-            raise TypeError("accuracy cannot be measured on an ExternalImage; give arrays of pixels or files")
+            raise TypeError("accuracy cannot be measured on an ExternalImage; pass arrays of pixels or files")
         frame = frame_of(arrays[0], format)
         if any(frame_of(p, format) != frame for p in arrays):
-            raise ValueError("the pictures have several sizes or kinds; give pictures of one, or tune for each")
+            raise ValueError("the pictures have several sizes or kinds; pass pictures of one size and kind, or "
+                             "tune for each")
         frames = (c.Frame * len(arrays))(*[planes(p, frame[0], frame[2]) for p in arrays])
         chosen = choice(attention, outputs, preprocess, **options)
         report = c.AccuracyReport()

@@ -41,8 +41,8 @@ def read(picture: Any, channels_first: bool = False, format: Optional[str] = Non
         if array.shape[-1] not in (3, 4):
             array = np.moveaxis(array, -3, -1)
         elif format is None:
-            raise ValueError("uint8 pixels of shape %s: are these rows or planes? Of rows give pixels[..., :3] and "
-                             "format=\"rgb8\"; of planes np.moveaxis(pixels, -3, -1)" % (array.shape,))
+            raise ValueError("uint8 pixels of shape %s may be rows or planes; for rows pass pixels[..., :3] and "
+                             "format=\"rgb8\", for planes np.moveaxis(pixels, -3, -1)" % (array.shape,))
     return array if _readable(array) else np.ascontiguousarray(array)
 
 
@@ -64,8 +64,8 @@ def _opened(path: Any, white: bool) -> Union[Array, ExternalImage]:
     try:
         from PIL import Image
     except ImportError:
-        raise ImportError("%s: Pillow reads files of pictures (pip install pillow); or give the pixels "
-                          "themselves, (H, W, 3) of uint8" % path) from None
+        raise ImportError("%s: Pillow is needed to read picture files (pip install pillow); or pass the pixels "
+                          "themselves, (H, W, 3) in uint8" % path) from None
     with Image.open(path) as opened:
         return read(opened, white=white)
 
@@ -73,7 +73,7 @@ def _opened(path: Any, white: bool) -> Union[Array, ExternalImage]:
 def _tensor(tensor: Any) -> Array:
     kind, index = tensor.__dlpack_device__()
     if int(kind) not in _HOST:
-        raise TypeError("the tensor is in the memory of a device (DLPack's %d, %d); give tensor.cpu(), or to "
+        raise TypeError("the tensor is in the memory of a device (DLPack's %d, %d); pass tensor.cpu(), or for "
                         "a model on that device fovea.ExternalImage(device, \"planes_f32\", width, height, "
                         "memory=tensor.data_ptr(), kind=\"cuda\", owner=tensor)" % (kind, index))
     array: Array = np.from_dlpack(tensor)
@@ -111,13 +111,13 @@ def frame_of(pixels: Union[Array, ExternalImage], format: Optional[str]) -> Fram
     shape = pixels.shape
     is_float = pixels.dtype == np.float32
     if not is_float and pixels.dtype != np.uint8:
-        raise TypeError("pixels of type %s: give uint8, or float32 planes that are normalised"
+        raise TypeError("pixels have type %s; pass uint8, or normalised float32 planes"
                         % pixels.dtype)
     if format in ("nv12", "yuyv"):
         return _camera_frame(pixels, format)
     if is_float:
         if len(shape) != 3 or shape[0] != 3:
-            raise ValueError("float32 pixels of shape %s: give planes that are normalised, (3, H, W), "
+            raise ValueError("float32 pixels have shape %s; pass normalised planes, (3, H, W), "
                              "or uint8 pixels, (H, W, 3)" % (shape,))
         kind = "planes_f32", shape[2], shape[1]
     elif len(shape) == 2:
@@ -125,9 +125,11 @@ def frame_of(pixels: Union[Array, ExternalImage], format: Optional[str]) -> Fram
     elif len(shape) == 3 and shape[2] == 3:
         kind = ("bgr8" if is_mirrored(pixels) != (format == "bgr8") else "rgb8"), shape[1], shape[0]
     else:
-        raise ValueError("uint8 pixels of shape %s: give (H, W, 3), R, G and B, or (H, W)%s" % (shape, _remedy(shape)))
+        raise ValueError("uint8 pixels have shape %s; pass RGB pixels (H, W, 3), or grey ones (H, W)%s"
+                         % (shape, _remedy(shape)))
     if format not in (None, kind[0]) and {format, kind[0]} != {"rgb8", "bgr8"}:
-        raise ValueError("format %r, %s of shape %s, which is %s; leave format out, or give it what it says"
+        raise ValueError("format %r does not match %s pixels of shape %s, which are %s; leave format out, or "
+                         "correct it"
                          % (format, pixels.dtype, shape, kind[0]))
     return kind
 
@@ -137,10 +139,10 @@ def _remedy(shape: Tuple[int, ...]) -> str:
     if len(shape) != 3:
         return ""
     if shape[2] == 4:
-        return "; of R, G, B and alpha that is pixels[..., :3]"
+        return "; for RGBA pixels pass pixels[..., :3]"
     if shape[0] in (3, 4):
-        return "; of planes that is np.moveaxis(pixels[:3], 0, -1)"
-    return "; of grey that is pixels[..., 0]" if shape[2] == 1 else ""
+        return "; for planes pass np.moveaxis(pixels[:3], 0, -1)"
+    return "; for one grey channel pass pixels[..., 0]" if shape[2] == 1 else ""
 
 
 def _camera_frame(pixels: Array, format: str) -> FrameKind:
@@ -150,10 +152,10 @@ def _camera_frame(pixels: Array, format: str) -> FrameKind:
     elif format == "yuyv" and is_bytes and len(shape) == 3 and shape[2] == 2:
         height, width = shape[:2]
     else:
-        raise ValueError("format %r, %s of shape %s: nv12 is uint8 (3 H / 2, W), yuyv (H, W, 2)"
+        raise ValueError("format %r does not match %s of shape %s; nv12 is uint8 (3 H / 2, W), yuyv is uint8 (H, W, 2)"
                          % (format, pixels.dtype, shape))
     if width % 2:
-        raise ValueError("%s with %d columns: give an even number" % (format, width))
+        raise ValueError("%s has %d columns; their number must be even" % (format, width))
     return format, width, height
 
 

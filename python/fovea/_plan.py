@@ -41,9 +41,9 @@ def choice(attention: Optional[str] = None, outputs: Optional[Sequence[str]] = N
     if isinstance(size, int):
         size = size, size
     if size and not preprocess:
-        raise ValueError("size %dx%d without preprocess=True, which is what resizes" % size)
+        raise ValueError("size %dx%d needs preprocess=True, which resizes the picture" % size)
     if options.get("backend") and not preprocess:
-        raise ValueError("backend=%r without preprocess=True, which is what resizes" % options["backend"])
+        raise ValueError("backend=%r needs preprocess=True, which resizes the picture" % options["backend"])
     return Choice(attention, tuple(outputs or ()), preprocess, size, **options)
 
 
@@ -240,7 +240,7 @@ class Plan(Handle):
             pixels = mirrored(pixels)
             frame = frame_of(pixels, self._format)
         if frame != self.frame:
-            raise ValueError("the plan is for %s of %d x %d, not for %s of %d x %d"
+            raise ValueError("the plan reads %s of %d x %d, but the picture is %s of %d x %d"
                              % (self.frame + frame))
         return pixels
 

@@ -34,7 +34,7 @@ class Result(Mapping[str, FloatArray]):
         try:
             return self._arrays[self._plan.names.index(name)]
         except ValueError:
-            raise KeyError("%s; there is %s. Others are asked for by outputs=[...]"
+            raise KeyError("no output is called %s; there is %s. Plan with outputs=[...] for others"
                            % (name, ", ".join(self._plan.names))) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -66,7 +66,7 @@ class Result(Mapping[str, FloatArray]):
         """All classes of a classifier, the likeliest first; Model.scores explains the scores."""
         logits = self["logits"]
         if len(logits) != 1:
-            raise ValueError("logits %s are not those of one picture" % (logits.shape,))
+            raise ValueError("logits of shape %s do not belong to one picture" % (logits.shape,))
         scores = self._scores(logits[0])
         return [Label(self._label(int(i)), int(i), float(scores[i]))
                 for i in np.argsort(-scores, kind="stable")]

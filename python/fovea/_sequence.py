@@ -64,7 +64,7 @@ class Sequence(Handle):
         by N tokens."""
         x = floats(x)
         if x.ndim != 2 or x.shape[1] != self._shape["width"]:
-            raise ValueError("rows of %d values expected, not %s" % (self._shape["width"], x.shape))
+            raise ValueError("rows must have %d values, but x has shape %s" % (self._shape["width"], x.shape))
         out = np.empty_like(x)
         self._call(lib.fovea_sequence_forward, c.Matrix(x.ctypes.data, 0), len(x),
                    c.Matrix(out.ctypes.data, 0))

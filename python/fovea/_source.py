@@ -57,7 +57,7 @@ def of(name: Any, config: Optional[Config]) -> Optional[Source]:
             raise TypeError("config= describes bytes and open files; put config.json into the dictionary")
         return Source(name)
     if config is None:
-        raise TypeError("weights alone do not name the architecture: pass config=, the content of config.json, or "
+        raise TypeError("weights do not name the architecture; pass config=, the content of config.json, or "
                         "a dictionary of all files by name")
     text = config if isinstance(config, (str, bytes)) else json.dumps(config)
     return Source({"model.safetensors": name, "config.json": text.encode() if isinstance(text, str) else text})

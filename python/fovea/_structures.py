@@ -310,5 +310,5 @@ class UnknownName(ValueError, KeyError):
 def code(table: Dict[str, int], option: str, value: str) -> int:
     """The library's number for a named value."""
     if value not in table:
-        raise UnknownName("%s %r: one of %s" % (option, value, ", ".join(table)))
+        raise UnknownName("%s %r is unknown; choose one of %s" % (option, value, ", ".join(table)))
     return table[value]

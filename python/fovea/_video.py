@@ -41,11 +41,11 @@ def convert(planes: Sequence[npt.NDArray[Any]], layout: str, width: int, height:
     checked(lib.fovea_layout_query(_layout(layout), width, height, rule, C.byref(info)))
     kept = [np.asarray(plane) for plane in planes]
     if len(kept) != info.planes:
-        raise ValueError("%d planes: %s has %d" % (len(kept), layout, info.planes))
+        raise ValueError("there are %d planes, but %s has %d" % (len(kept), layout, info.planes))
     for i, plane in enumerate(kept):
         row = plane.nbytes // plane.shape[0] if plane.ndim == 2 and plane.shape[0] else 0
         if row < info.bytes[i] or len(plane) < info.rows[i] or plane.strides[1] != plane.itemsize:
-            raise ValueError("plane %d of shape %s, %s: wanted %d rows of %d bytes"
+            raise ValueError("plane %d has shape %s and type %s; it must have %d rows of %d bytes"
                              % (i, plane.shape, plane.dtype, info.rows[i], info.bytes[i]))
     frame, out = c.Frame(), c.Frame()
     for i, plane in enumerate(kept):
@@ -67,7 +67,7 @@ def _rows(frame: c.Frame, plane: int, rows: int, row: int) -> npt.NDArray[np.uin
 
 def _pixels(frame: c.Frame, kind: str, width: int, height: int) -> npt.NDArray[np.uint8]:
     if kind in ("nv12", "yuyv") and width % 2 or kind == "nv12" and height % 2:
-        raise ValueError("%s of %dx%d pixels: give even numbers" % (kind, width, height))
+        raise ValueError("%s has %dx%d pixels; both numbers must be even" % (kind, width, height))
     if kind == "nv12":
         return np.concatenate([_rows(frame, 0, height, width), _rows(frame, 1, height // 2, width)])
     if kind == "gray8":

@@ -143,7 +143,7 @@ static fovea_status check_head(const fovea_trainer *t)
         if (!m->dpt_head)
             return fv_fail(FOVEA_ENOTSUP,
                            "a DPT-lite head reads four depths of a plain ViT, but models of type "
-                           "%s are no plain ViT; choose another head",
+                           "%s are not; choose another head",
                            m->info.type);
         if (m->info.metric != (t->o.task == FOVEA_TASK_DEPTH))
             return fv_fail(FOVEA_ENOTSUP,

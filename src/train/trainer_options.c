@@ -23,8 +23,10 @@ static fovea_status check_rates(const fovea_trainer_options *o)
     if (o->schedule != FOVEA_LR_CONSTANT && o->steps == 0)
         return fv_fail(FOVEA_EINVAL,
                        "a schedule that decays needs the total number of steps; set `steps`");
-    if (o->steps > MOST_STEPS || o->warm_up > MOST_STEPS)
-        return fv_fail(FOVEA_EINVAL, "steps is %u; steps and warm_up must be at most %u", o->steps,
+    if (o->steps > MOST_STEPS)
+        return fv_fail(FOVEA_EINVAL, "steps is %u; it must be at most %u", o->steps, MOST_STEPS);
+    if (o->warm_up > MOST_STEPS)
+        return fv_fail(FOVEA_EINVAL, "warm_up is %u; it must be at most %u", o->warm_up,
                        MOST_STEPS);
     if (!(o->backbone_ratio >= 0 && isfinite(o->backbone_ratio)))
         return fv_fail(FOVEA_EINVAL, "backbone_ratio is %g; it must be at least 0",

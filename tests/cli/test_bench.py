@@ -195,8 +195,8 @@ class Baseline(Folder):
         """Every format has the baseline and the change. Large changes are reported with significant digits."""
         shown, said = self.compared(fails=6)
         self.assertEqual(len(said), 2, said)
-        self.assertIn("0.00400 ms, the baseline has 0.00300 ms: 33.3 % slower", said[0])
-        self.assertIn("0.00400 ms, the baseline has 0.00500 ms: 20.0 % faster", said[1])
+        self.assertIn("0.00400 ms, but the baseline has 0.00300 ms: 33.3 % slower", said[0])
+        self.assertIn("0.00400 ms, but the baseline has 0.00500 ms: 20.0 % faster", said[1])
         head, *rows = [line.split() for line in shown.splitlines() if line.startswith(("case", "softmax"))][:5]
         self.assertEqual(head[-3:], ["baseline", "ms", "change"])
         self.assertEqual([row[-2:] for row in rows], [["0.00300", "+33.3%"], ["0.00500", "-20.0%"],
@@ -274,7 +274,7 @@ class Interrupted(Folder):
         self.assertEqual((p.wait(), sent), (code, True), said)
         self.assertIn(b"finishing this run; interrupt again to stop at once", said)
         cases = [json.loads(line) for line in open(kept)]
-        self.assertIn(b"interrupted; %d of the 2 cases begun were timed, and are in" % len(cases), said)
+        self.assertIn(b"interrupted; %d of the 2 cases that were begun were timed, and their results are in" % len(cases), said)
         return cases
 
     def test_rounds(self):

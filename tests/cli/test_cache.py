@@ -109,7 +109,7 @@ def weights(c):
     expect("no folder, nothing removed", packed(c) == (files, size))
     for name in ("notes.txt", "0123456789abcdef.weight"):
         open(os.path.join(c.weights, name), "w").close()
-    expect("how many are removed", "%d packed weights removed" % (files + 1) in c.run("clear", *folder))
+    expect("how many are removed", "%d packed weights were removed" % (files + 1) in c.run("clear", *folder))
     expect("what is not ours stays", os.listdir(c.weights) == ["notes.txt"])
 
 

@@ -163,7 +163,7 @@ def check_words(exe, folder):
     command = '"fovea convert '
     for args, words in (
             (["rnu"], ["did you mean", '"run"']), (["run", MODEL, "good.png", "--sise", "32"], ["--size?"]),
-            (["info", "--dtype", "f16"], ["info takes no --dtype"]),
+            (["info", "--dtype", "f16"], ["info has no option --dtype"]),
             (["plan", "hf"], [command + 'hf/pytorch_model.bin hf"']),
             (["run", "hf", "good.png"], [command + 'hf/pytorch_model.bin hf"', "PyTorch's own format"]),
             (["plan", "hf/pytorch_model.bin"], [command + 'hf/pytorch_model.bin hf"']),

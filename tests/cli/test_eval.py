@@ -164,7 +164,7 @@ class Classification(Case):
     def test_folders_that_are_no_classes(self):
         self.classes(["a", "b", "c"], each=1)
         self.refused("--data", "data", model=VIT, code=7, words="3 folders")
-        self.refused("--data", "data", code=2, words="no head for classes")
+        self.refused("--data", "data", code=2, words="no classification head")
 
     def test_true_class_first(self):
         """If pictures are sorted into folders by the model's own top class, the accuracy is 1."""
@@ -246,7 +246,7 @@ class Segmentation(Case):
         self.masked("data/images/1.%s", 56, 56)
         self.write("data/masks/1.png", grey_png(np.full((56, 56), CLASSES)))
         p = self.fovea("eval", DIGITS, "--data", "data", "--json")
-        self.assertIn("images/1.ppm: its mask has class %d, but the head has only %d classes" % (CLASSES, CLASSES), p.stderr)
+        self.assertIn("images/1.ppm: the mask has class %d, but the head has only %d classes" % (CLASSES, CLASSES), p.stderr)
         one = json.loads(p.stdout)
         self.assertEqual((one["pictures"], one["skipped"]), (1, 1))
 
@@ -295,7 +295,7 @@ class Depth(Case):
     def test_models_without_depth(self):
         self.write("data/images/0.ppm", ppm(self.noise()))
         self.write("data/depth/0.png", grey_png(np.full((24, 40), 1500), 16))
-        self.refused("--data", "data", code=2, words="gives no depth")
+        self.refused("--data", "data", code=2, words="predicts no depth")
         self.assertTrue(self.results("--data", "data/images", "--against", DIGITS))
 
 
@@ -384,7 +384,7 @@ class Detection(Case):
         self.assertAlmostEqual(self.results(*self.truth(coco), model=DETECTOR)[0]["metrics"]["ap"], 1, delta=1e-12)
         coco["annotations"].append(dict(coco["annotations"][0], category_id=coco["categories"][0]["id"]))
         p = self.fovea("eval", DETECTOR, *self.truth(coco), "--json")
-        self.assertIn("classes matched by name: 4 of 5 categories; objects of the others", p.stderr)
+        self.assertIn("classes are matched by name: 4 of 5 categories; objects of the other", p.stderr)
         self.assertAlmostEqual(json.loads(p.stdout)["metrics"]["ap"], kinds / (kinds + 1), delta=1e-12)
 
     def test_categories_by_number(self):
@@ -414,16 +414,16 @@ class Detection(Case):
         os.remove(self.path("data/4.ppm"))
         self.write("data/more.ppm", ppm(self.noise()))
         p = self.fovea("eval", DETECTOR, *args, "--json")
-        self.assertIn("1 of its 6 pictures are not in data and are left out, elsewhere/4.ppm is the first", p.stderr)
+        self.assertIn("1 of its 6 pictures are not in data and are left out; the first is elsewhere/4.ppm", p.stderr)
         self.assertIn("data: 1 of its 6 pictures are not in truth.json and are left out", p.stderr)
         one = json.loads(p.stdout)
         self.assertEqual((one["pictures"], one["skipped"]), (5, 0))
         self.assertAlmostEqual(one["metrics"]["ap"], want, delta=1e-12)
-        self.refused(*args, "--strict", model=DETECTOR, code=7, words="names elsewhere/4.ppm, which is not in data")
+        self.refused(*args, "--strict", model=DETECTOR, code=7, words="lists elsewhere/4.ppm, which is not in data")
         for i in range(6):
             if i != 4:
                 os.remove(self.path("data/%d.ppm" % i))
-        self.refused(*args, model=DETECTOR, code=7, words="holds none of the pictures that truth.json names")
+        self.refused(*args, model=DETECTOR, code=7, words="contains none of the pictures that truth.json lists")
 
     def test_goes_on(self):
         """Goes on after a broken picture, which ends a run with --strict; refuses to with other annotations."""
@@ -468,7 +468,7 @@ class Detection(Case):
                 (changed(images=[image, dict(image, id=5)]), "could both be the same picture of data"),
                 (changed(images=[image, dict(image, file_name="other")]), "images[0] and images[1] have the same id"),
                 (changed(images=[{"id": 1}]), "images[0].file_name is missing"),
-                (changed(images=[dict(image, id=True)]), "images[0].id is true; it must be a number or a text"),
+                (changed(images=[dict(image, id=True)]), "images[0].id is true; it must be a number or a string"),
                 (changed(annotations=[box, dict(box, image_id=None)]), "annotations[1].image_id is missing"),
                 (changed(annotations=[dict(box, category_id=1)]), "category_id of annotations[0] is 1, which no"),
                 (changed(annotations=[dict(box, bbox=[1, 2, 3])]), "annotations[0].bbox is a list; it must be [x, y, width"),
@@ -484,9 +484,9 @@ class Detection(Case):
         os.remove(self.path("truth.json"))
         self.refused(*args, model=DETECTOR, code=7, words="truth.json")
         self.truth(coco)
-        self.refused(*args, model=VIT, code=2, words="finds no boxes")
+        self.refused(*args, model=VIT, code=2, words="is not a detector")
         self.write("classes/a/0.ppm", ppm(self.noise()))
-        self.refused("--data", "classes", model=DETECTOR, code=2, words="no head for classes")
+        self.refused("--data", "classes", model=DETECTOR, code=2, words="no classification head")
         self.refused(*args, "--against", VIT, model=DETECTOR, code=1, words="one of them at a time")
         self.refused(*args, "--align", "median", model=DETECTOR, code=1, words="for depth")
         self.write("p.safetensors", packed({"images": np.stack([self.noise()])}))
@@ -616,7 +616,7 @@ class Tables(Case):
             with self.subTest(args=args):
                 self.refused(*args, code=code, words=words)
         os.makedirs(self.path("empty"))
-        self.refused("--data", "empty", code=7, words="holds no pictures")
+        self.refused("--data", "empty", code=7, words="contains no pictures")
 
 
 class Going(Case):
@@ -641,7 +641,7 @@ class Going(Case):
         self.refused(*args, "--strict", code=7, words="00.png")
         for name in ("00", "01", "02"):
             os.remove(self.path("data/%s.ppm" % name))
-        self.refused(*args, code=7, words="none of 2 pictures")
+        self.refused(*args, code=7, words="none of its 2 pictures")
 
     def start(self, *args):
         return subprocess.Popen([EXE, "eval", DIGITS, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -685,7 +685,7 @@ class Going(Case):
         before = self.journal()
         with open(self.path("o.json.journal"), "ab") as f:
             f.write(b'{"ms":12.5,"cosi')  # as if the machine had crashed here
-        self.refused(*args, code=1, words="--resume continues")
+        self.refused(*args, code=1, words="continue it with --resume")
         self.refused(*args[:-2], "-o", "o.json", "--resume", "--compute", "int8", code=7, words="another cases")
         self.assertEqual(self.journal()[:len(before)], before)
         self.fovea("eval", DIGITS, *args, "--resume")

@@ -123,7 +123,7 @@ class Detection(Case):
         self.assertEqual(self.score(dict(self.truth, annotations=[])), -1)
         self.assertAlmostEqual(self.score(self.changed(lambda t: t["images"].append(
             {"id": 1, "file_name": "not_there.ppm"}))), 1, delta=1e-12)
-        self.assertIn("not_there.ppm is the first", self.said)
+        self.assertIn("the first is not_there.ppm", self.said)
 
     def moved(self, *names):
         """Copies pictures to these names in `tree`; returns annotations with the new names."""
@@ -168,11 +168,11 @@ class Detection(Case):
         self.assertIn("1 of its 4 pictures are not in", self.said)
         os.remove(self.path("tree/cam0/0.ppm"))  # then the other one is not taken for it
         self.score(truth, "tree")
-        self.assertIn("1 of its 3 pictures are not in tree and are left out, cam0/0.ppm", self.said)
+        self.assertIn("1 of its 3 pictures are not in tree and are left out; the first is cam0/0.ppm", self.said)
         truth = self.moved("pictures/0.ppm", "pictures/1.ppm", "pictures/2.ppm")
         renamed = self.called("images/0.ppm", "images/1.ppm", "images/2.ppm")
         self.assertAlmostEqual(self.score(renamed, "tree"), 1, delta=1e-12)
-        self.assertIn("by their file names only", self.said)
+        self.assertIn("only by file name", self.said)
 
     def test_pictures_next_to_masks(self):
         truth = self.moved("images/0.ppm", "images/1.ppm", "images/2.ppm")
@@ -188,7 +188,7 @@ class Detection(Case):
         self.write("truth.json", json.dumps(truth).encode())
         one, said = self.evaluate(model, "--data", "data", "--annotations", "truth.json")
         self.assertAlmostEqual(one["metrics"]["ap"], 1, delta=1e-12)
-        self.assertIn("classes matched by name: 4 of 4 categories", said)
+        self.assertIn("classes are matched by name: 4 of 4 categories", said)
 
     def test_classes_without_names(self):
         """transformers writes LABEL_0, ... for classes without names."""
@@ -200,7 +200,7 @@ class Detection(Case):
         self.assertEqual(one["mapping"], said.strip()[len("fovea: "):])
         model = self.edited(DETECTOR, id2label={str(i): "class %d" % i for i in range(4)})
         self.refused("--data", "data", "--annotations", "truth.json", model=model, code=7,
-                     words="none of its 4 categories has the name")
+                     words="none of its 4 categories is named")
 
 
 class Classification(Case):
@@ -254,7 +254,7 @@ class Classification(Case):
         self.assertAlmostEqual(self.top1("--class-order", "number"), want, delta=1e-12)
         self.refused("--data", "data", model=VIT, code=7, words="--class-order number")
         os.rename(self.path("data", str(some[0])), self.path("data", "10"))
-        self.refused("--data", "data", "--class-order", "number", model=VIT, code=7, words="the classes of the model")
+        self.refused("--data", "data", "--class-order", "number", model=VIT, code=7, words="the model's classes")
         os.rename(self.path("data", "10"), self.path("data", "0%d" % some[1]))
         self.refused("--data", "data", "--class-order", "number", model=VIT, code=7, words="the same number")
         os.rename(self.path("data", "0%d" % some[1]), self.path("data", "none"))
@@ -264,7 +264,7 @@ class Classification(Case):
         model = self.edited(VIT, id2label=self.names(), label2id={})
         want = self.folders(lambda k: "Thing_%d" % k)
         self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
-        self.assertIn("classes matched by name: 10 of 10", self.said)
+        self.assertIn("classes are matched by name: 10 of 10", self.said)
         model = self.edited(VIT, id2label={str(i): str(i) for i in range(10)}, label2id={})
         for form in ("%d", "%03d"):
             want = self.folders(form.__mod__, sorted(set(self.first)))
@@ -272,7 +272,7 @@ class Classification(Case):
             self.assertIn("matched by name", self.said)
         self.fovea("eval", model, "--data", "data", "--size", 64, "-o", "o.md")
         with open(self.path("o.md")) as f:
-            self.assertIn("\nclasses matched by name: ", f.read())
+            self.assertIn("\nclasses are matched by name: ", f.read())
 
     def test_names_of_several_classes(self):
         """A name may belong to two classes, as "crane" does in ImageNet."""
@@ -291,7 +291,7 @@ class Classification(Case):
                            ("o.json", json.dumps({n: k for k, n in enumerate(names)}))):
             self.write(name, text.encode())
             self.assertAlmostEqual(self.top1("--class-order", name), want, delta=1e-12)
-        for text, words in (("\n".join(names[:1]), "does not name folder"),
+        for text, words in (("\n".join(names[:1]), "has no folder"),
                             ("\n".join(["x"] * 10 + names), "the model has only 10")):
             self.write("o.txt", text.encode())
             self.refused("--data", "data", "--class-order", "o.txt", model=VIT, code=7, words=words)
@@ -299,7 +299,7 @@ class Classification(Case):
 
     def test_folders_in_class_folders(self):
         want = self.folders("class_%d".__mod__, inner="more/deep")
-        self.refused("--data", "data", model=VIT, code=7, words="hold folders of pictures")
+        self.refused("--data", "data", model=VIT, code=7, words="contain folders of pictures")
         one, = os.listdir(self.path("data/class_%d/more/deep" % min(set(range(10)) - set(self.first))))
         folder = self.path("data/class_%d" % min(set(range(10)) - set(self.first)))
         os.rename(os.path.join(folder, "more/deep", one), os.path.join(folder, one))
@@ -310,14 +310,14 @@ class Classification(Case):
         os.makedirs(self.path("data/empty"))
         model = self.edited(VIT, id2label={str(i): "class %d" % i for i in range(10)}, label2id={})
         self.assertAlmostEqual(self.top1(model=model), want, delta=1e-12)
-        self.assertIn("data/empty: holds no picture, and is not a class", self.said)
+        self.assertIn("data/empty contains no picture, so it is not a class", self.said)
 
     def test_pictures_next_to_folders(self):
         """Pictures next to folders: there are no classes, which is reported; --against uses all pictures."""
         self.folders(str)
         self.write("data/sheet.ppm", ppm(self.noise()))
         p = self.fovea("eval", VIT, "--data", "data", code=7)
-        self.assertIn("holds pictures itself; its 10 folders, 0 and others, are left out", p.stderr)
+        self.assertIn("contains pictures itself; its 10 folders, 0 and others, are left out", p.stderr)
         n = sum(len(files) for _, _, files in os.walk(self.path("data")))
         one, _ = self.evaluate(VIT, "--data", "data", "--size", 64, "--against", VIT)
         self.assertEqual(one["pictures"], n)
@@ -385,7 +385,7 @@ class Segmentation(Case):
         self.assertEqual((one["pictures"], one["skipped"]), (2, 0))
         self.assertAlmostEqual(one["metrics"]["miou"], 1, delta=1e-12)
         os.rename(self.path("deep/masks/city1"), self.path("deep/masks/town1"))
-        self.refused("--data", "deep", code=7, words="city1/0.ppm: has no mask")
+        self.refused("--data", "deep", code=7, words="city1/0.ppm has no mask")
 
     def test_masks_that_need_it_say_so(self):
         mask = np.full((336, 336), CLASSES)

@@ -113,7 +113,7 @@ class People(unittest.TestCase):
 
     def test_nothing_drawn(self):
         _, told = self.run_model("--overlay", self.path("o.png"), "--score", "1", model="synthetic:rf-detr-n", size="384")
-        self.assertRegex(told, r"0 of \d+ boxes drawn, those with a score of at least 1")
+        self.assertRegex(told, r"0 of \d+ boxes are drawn, which have a score of at least 1")
 
 
 if __name__ == "__main__":

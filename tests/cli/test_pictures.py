@@ -222,7 +222,7 @@ class AttentionMap(unittest.TestCase):
         base = ["run", "synthetic:vit-ti16", picture, "--attention-map"]
         for wrong in ("-1,0,x.png", "1,2,x.jpg", "1,2", "1,x.png", "224,0,x.png"):
             self.assertIn("attention-map", run(*base, wrong, fails=1))
-        self.assertIn("blocks 0 to 11", run(*base, "0,0,x.png", "--attention-block", "12", fails=1))
+        self.assertIn("blocks are 0 to 11", run(*base, "0,0,x.png", "--attention-block", "12", fails=1))
         self.assertIn("whole", run(*base, "0,0,x.png", "--attention-block", "1.5", fails=1))
         run("run", "synthetic:vit-ti16", picture, "--attention-block", "1", fails=1)
 

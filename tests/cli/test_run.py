@@ -212,7 +212,7 @@ class Names(Case):
         os.mkdir(self.path("a/more"))
         done = self.run_on("a", "--json")
         self.assertEqual(len(done.stdout.splitlines()), 4)
-        self.assertIn(b"2 files are left out: clip.mp4 (a video (MP4)), notes.txt (no picture)", done.stderr)
+        self.assertIn(b"2 files are left out: clip.mp4 (a video (MP4)), notes.txt (not a picture)", done.stderr)
 
     def test_y4m_is_known_by_what_is_in_it(self):
         self.write("clip", b"YUV4MPEG2 W64 H64 F1:1 Cmono\nFRAME\n" + bytes(64 * 64))
@@ -233,9 +233,9 @@ class Names(Case):
         for inputs in (["a", "b"], ["c"], ["a/x.png", "b/x.png"], ["x.safetensors", "d/x-0.png"]):
             for option, name in (("--pca", "o.png"), ("--attention-map", "0,0,o.png")):
                 p = self.run_on(*inputs, option, name, code=1)
-                self.assertIn("share", p.err)
+                self.assertIn("the same file", p.err)
                 self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("o")])
-        self.assertIn("share", self.run_on("d/x-0.png", "--pca", "o.png", "--attention-map", "0,0,./o.png",
+        self.assertIn("the same file", self.run_on("d/x-0.png", "--pca", "o.png", "--attention-map", "0,0,./o.png",
                                            code=1).err)
 
     def test_inputs_are_not_overwritten(self):
@@ -307,7 +307,7 @@ class Words(Case):
                 self.assertIn(word, line)
         p = self.run_on(*names, "--features", "f.npy", "-o", "o.safetensors")
         self.assertIn("f.npy: features, 2 x 4 x 4 x 64", p.err)
-        self.assertIn("o.safetensors: 2 tensors of 2 pictures", p.err)
+        self.assertIn("o.safetensors: 2 tensors from 2 pictures", p.err)
         p = self.run_on(*names, "--pca", "p.png", "--json")
         self.assertEqual([line for line in p.err.splitlines() if "preprocessor_config.json" not in line], [])
         self.assertEqual([json.loads(line)["written"] for line in p.out.splitlines()],
@@ -323,7 +323,7 @@ class Words(Case):
         out = self.run_on(name, model=model, code=0).out
         self.assertIn("share  class", out)
         self.assertNotIn("segmentation", json.loads(self.run_on(name, "--json", model=model).out))
-        self.assertNotIn("share", self.run_on(name, "-o", "o.safetensors", model=model).out)
+        self.assertNotIn("the same file", self.run_on(name, "-o", "o.safetensors", model=model).out)
 
     def test_embeddings_are_shown(self):
         out = self.run_on(self.write("one.png", png(self.noise())),
@@ -356,7 +356,7 @@ class Words(Case):
         save(os.path.join(model, "model.safetensors"), weights)
         p = self.run_on(name, "--json", model=model)
         self.assertEqual([t["p"] for t in json.loads(p.out)["top"]], [None] * 5)
-        self.assertIn("not numbers", p.err)
+        self.assertIn("scores are NaN", p.err)
 
     def said_on_terminal(self, until, *args):
         """Runs a command on a terminal. Returns its stderr up to a match of `until`, and how long that took."""

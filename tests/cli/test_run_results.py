@@ -195,15 +195,15 @@ class Results(unittest.TestCase):
 
     def test_refusals(self):
         for model, option, name, text in (
-                (POSE, "--depth", "d.png", "gives no depth"), (DEPTH, "--pose", "p.json", "no key points"),
+                (POSE, "--depth", "d.png", "predicts no depth"), (DEPTH, "--pose", "p.json", "no key points"),
                 (DEPTH, "--masks", "m.png", "finds no masks"), (DEPTH, "--boxes", "b.json", "finds no boxes")):
             self.assertIn(text, self.fovea(model, "a.ppm", option, name, status=2))
-        for option, name, text in (("--depth", "d.jpg", "is a .png"), ("--pose", "p.png", "is a .json"),
+        for option, name, text in (("--depth", "d.jpg", "must end with .png"), ("--pose", "p.png", "must end with .json"),
                                    ("--masks", "m.jpg", ".png or .json"), ("--mask-rule", "x", "instance"),
                                    ("--score", "2", "0 to 1"), ("--colormap", "jet", "turbo")):
             self.assertIn(text, self.fovea(MASKS, "a.ppm", option, name, status=1))
         self.assertIn("--colormap needs", self.fovea(DEPTH, "a.ppm", "--colormap", "turbo", status=1))
-        self.assertIn("would share the output", self.fovea(MASKS, "a.ppm", "--overlay", "o.png", "--masks",
+        self.assertIn("would be written to the same file", self.fovea(MASKS, "a.ppm", "--overlay", "o.png", "--masks",
                                                            "o.png", status=1))
         self.assertIn("no segmentation head",
                       self.fovea("synthetic:dinov2-s", "a.ppm", "--overlay", "o.png", status=2))

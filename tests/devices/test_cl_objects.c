@@ -159,7 +159,7 @@ static void buffers(void **state)
         pixels_options(&o.memory, FOVEA_EXTERNAL_OPENCL, o.buffer);
     pixels_refused(alone, &options, FOVEA_EINVAL, "context");
     options.plane[1].offset += 500;
-    pixels_refused(o.device, &options, FOVEA_EINVAL, "cl_mem of");
+    pixels_refused(o.device, &options, FOVEA_EINVAL, "cl_mem has");
     options = pixels_options(&o.memory, FOVEA_EXTERNAL_CUDA, o.buffer);
     pixels_refused(o.device, &options, FOVEA_ENOTSUP, "");
     fovea_device_close(alone);

@@ -262,7 +262,7 @@ static void hardware_buffers(void **state)
     for (int i = 0; i < 2 && !hostile.cuda; i++) {
         hostile.set("imports", has[i]);
         o.plane[1].offset += 500;
-        pixels_refused(device, &o, FOVEA_EINVAL, "an AHardwareBuffer of");
+        pixels_refused(device, &o, FOVEA_EINVAL, "an AHardwareBuffer has");
         o.plane[1].offset -= 500;
         o.plane[1].memory = NULL;
         pixels_refused(device, &o, FOVEA_EINVAL, "plane 1 of the external image has no memory");

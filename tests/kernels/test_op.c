@@ -314,15 +314,15 @@ static void refusals(void **state)
     REFUSE(FOVEA_EINVAL, "rows", p->rows = UINT32_MAX);
     REFUSE(FOVEA_EINVAL, "heads", p->heads = 0);
     REFUSE(FOVEA_EINVAL, "heads", p->heads = 5000);
-    REFUSE(FOVEA_EINVAL, "dims", p->value_dim = 0);
-    REFUSE(FOVEA_EINVAL, "dims", p->head_dim = UINT32_MAX);
+    REFUSE(FOVEA_EINVAL, "value_dim", p->value_dim = 0);
+    REFUSE(FOVEA_EINVAL, "head_dim", p->head_dim = UINT32_MAX);
     REFUSE(FOVEA_EINVAL, "keys", p->keys = UINT32_MAX);
     REFUSE(FOVEA_EINVAL, "states", (p->heads = 1, p->head_dim = p->value_dim = 1u << 20));
     REFUSE(FOVEA_EINVAL, "scale", p->scale = NAN);
     REFUSE(FOVEA_EINVAL, "eps", p->eps = -1);
     REFUSE(FOVEA_EINVAL, "storage", p->storage = (fovea_dtype)9);
     REFUSE(FOVEA_EINVAL, "storage", p->storage = FOVEA_DTYPE_I8);
-    REFUSE(FOVEA_EINVAL, "divisor", p->normalise = 0);
+    REFUSE(FOVEA_EINVAL, "set `normalise`", p->normalise = 0);
     REFUSE(FOVEA_ENOTSUP, "causal pola", (p->attention = "pola", p->causal = 1));
     REFUSE(FOVEA_ENOTSUP, "retention", p->attention = "retention");
     REFUSE(FOVEA_ENOTSUP, "linear:nala", p->attention = "linear:nala");
@@ -346,8 +346,8 @@ static void refusals(void **state)
            (p->attention = "linear:exp", p->rope_cos = p->rope_sin = some));
     REFUSE(FOVEA_EINVAL, "grid", (p->local_size = 3, p->local_weight = some));
     REFUSE(FOVEA_EINVAL, "local_weight", (p->local_size = 3, p->grid_width = 4));
-    REFUSE(FOVEA_ENOTSUP, "size 4", p->local_size = 4);
-    REFUSE(FOVEA_ENOTSUP, "size 33", p->local_size = 33);
+    REFUSE(FOVEA_ENOTSUP, "local_size is 4", p->local_size = 4);
+    REFUSE(FOVEA_ENOTSUP, "local_size is 33", p->local_size = 33);
     REFUSE(FOVEA_EINVAL, "sla-", p->gates = FOVEA_GATES_LOGITS);
     REFUSE(FOVEA_EINVAL, "gate_q", (p->attention = "sla-mala", p->gates = FOVEA_GATES_Q_DENSE));
     REFUSE(

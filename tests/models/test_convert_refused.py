@@ -76,22 +76,22 @@ DAMAGED = {
     "half a pair": (b"\x80\x02ccollections\nOrderedDict\n]K\x01a\x85R.", "damaged"),
     "a text that ends early": (b"\x80\x02X\xff\xff\xff\x7fabc.", "damaged"),
     "a text that is none": (b"\x80\x02X\x02\x00\x00\x00\xff\xfe.", "damaged"),
-    "a long frame": (b"\x80\x04\x95" + b"\xff" * 8 + b"}.", "no weights"),
+    "a long frame": (b"\x80\x04\x95" + b"\xff" * 8 + b"}.", "contains no weights"),
     "a long number": (b"\x80\x02\x8b\xff\xff\xff\x7f1.", "damaged"),
     "many digits": (b"\x80\x02I" + b"9" * 100000 + b"\n.", "damaged"),
-    "a far memo": (b"\x80\x02}r\xff\xff\xff\xff.", "no weights"),
+    "a far memo": (b"\x80\x02}r\xff\xff\xff\xff.", "contains no weights"),
     "a list as a key": (b"\x80\x02}]K\x01s.", "a key that is a list"),
     "a deep key": (b"\x80\x02})" + b"\x85" * DEEP + b"K\x01s.", "a key that is a tuple"),
     "a key of 2^99 parts": (b"\x80\x02})" + b"2\x86" * 99 + b"K\x01s.", "a key that is a tuple"),
     "a set of 2^99 parts": (b"\x80\x02cbuiltins\nset\n])" + b"2\x86" * 99 + b"a\x85R.", "a key that is a tuple"),
     "a dictionary of 2^99 parts": (b"\x80\x02cbuiltins\ndict\n])" + b"2\x86" * 99 + b"N\x86a\x85R.",
                                    "a key that is a"),
-    "a shape of 2^99 parts": (b"\x80\x02ctorch\nSize\n])" + b"2\x86" * 99 + b"a\x85R.", "holds a tuple"),
-    "lists in lists": (b"\x80\x02" + b"]" * DEEP + b"a" * (DEEP - 1) + b".", "holds a list"),
-    "a dictionary in itself": (b"\x80\x02}q\x00" + text("model") + b"h\x00s.", "no weights"),
+    "a shape of 2^99 parts": (b"\x80\x02ctorch\nSize\n])" + b"2\x86" * 99 + b"a\x85R.", "contains a tuple"),
+    "lists in lists": (b"\x80\x02" + b"]" * DEEP + b"a" * (DEEP - 1) + b".", "contains a list"),
+    "a dictionary in itself": (b"\x80\x02}q\x00" + text("model") + b"h\x00s.", "contains no weights"),
     "wrappers in wrappers": (b"\x80\x02}q\x00(" + b"".join(text(k) + b"h\x00" for k in (
-        "model", "ema", "teacher", "state_dict", "module", "model_ema")) + b"u.", "no weights"),
-    "a list": (b"\x80\x02].", "holds a list"),
+        "model", "ema", "teacher", "state_dict", "module", "model_ema")) + b"u.", "contains no weights"),
+    "a list": (b"\x80\x02].", "contains a list"),
     "no tensors": (b"\x80\x02}" + text("lr") + b"K\x01s.", "its keys are lr"),
     "a whole module": (b"\x80\x02(" + text("module") + b"]NNtQ.", "a whole module"),
     "a storage of texts": (b"\x80\x02(" + text("storage") + text("x") + text("0") + text("cpu") + b"K\x01tQ.",
@@ -244,9 +244,9 @@ def archives_(t):
     t.file("big-endian", "big-endian")
     with zipfile.ZipFile(t.path("x.pth"), "w") as z:
         z.writestr("word/document.xml", "")
-    t.file("another zip", "no data.pkl")
-    for name, head, words in (("another magic", archives.legacy_head(magic=7), "none of torch.save"),
-                              ("another version", archives.legacy_head(version=7), "another version"),
+    t.file("another zip", "without data.pkl")
+    for name, head, words in (("another magic", archives.legacy_head(magic=7), "not from torch.save"),
+                              ("another version", archives.legacy_head(version=7), "a version of torch.save"),
                               ("big-endian, old", archives.legacy_head(little=False), "big-endian")):
         t.put("x.pth", head + data)
         t.file(name, words)
@@ -294,8 +294,8 @@ def folders(t):
     t.refused("no config", "--architecture NAME", "x.pth", "out")
     t.refused("an unknown name", "pola-pvt-t", "x.pth", "pola-x", "out")
     for name in ("depth_anything_v2_vitg", "swin_tiny_patch4_window7_224", "convnext_base"):
-        t.refused("a name that nothing runs", "no such architecture", "x.pth", name, "out")
-    t.refused("no Depth Anything", "it holds no Depth Anything", "x.pth", "depth_anything_v2_vits", "out")
+        t.refused("a name that nothing runs", "is unknown; choose", "x.pth", name, "out")
+    t.refused("no Depth Anything", "it is not a Depth Anything", "x.pth", "depth_anything_v2_vits", "out")
     archives.save(t.path("d.pth"), {k: Tensor(np.zeros((384, 1), np.float32)) for k in (
         "pretrained.patch_embed.proj.weight", "depth_head.scratch.output_conv1.weight")})
     t.refused("a Depth Anything of no version", "depth_anything_v2_vits", "d.pth", "out")
@@ -354,16 +354,16 @@ def rf_detr(t):
         refused("encoder " + name, '"encoder" of RF-DETR is ' + name, encoder=name)
     for name, value in (("a number", 7), ("deep", deep), ("a tensor", floats(3)), ("a list", ["dinov2"])):
         refused("encoder that is " + name, '"encoder" of RF-DETR is ', encoder=value)
-    for key, value, words in (("projector_scale", ["P3", "P5"], "is P3, P5; P4 alone"),
-                              ("two_stage", False, "is False; True alone"),
-                              ("projector_scale", deep, "is a tuple; P4"), ("bbox_reparam", False, "is False"),
+    for key, value, words in (("projector_scale", ["P3", "P5"], "is P3, P5; only P4"),
+                              ("two_stage", False, "is False; only True"),
+                              ("projector_scale", deep, "is a tuple; only P4"), ("bbox_reparam", False, "is False"),
                               ("lite_refpoint_refine", False, "is False"), ("layer_norm", False, "is False"),
-                              ("rms_norm", True, "is True"), ("decoder_norm", "Identity", "is Identity; LN")):
+                              ("rms_norm", True, "is True"), ("decoder_norm", "Identity", "is Identity; only LN")):
         refused(key, '"%s" of RF-DETR %s' % (key, words), **{key: value})
     for key, value in (("num_queries", "5"), ("num_queries", 0), ("num_queries", True), ("dec_layers", -1),
                        ("hidden_dim", 1 << 70), ("num_windows", 2.0), ("sa_nheads", deep), ("num_select", "all"),
                        ("resolution", [512, 512]), ("positional_encoding_size", False), ("patch_size", (14, 14))):
-        refused(key, '"%s" of RF-DETR must be a whole number' % key, **{key: value})
+        refused(key, '"%s" of RF-DETR must be a positive whole number' % key, **{key: value})
     for value in ("12", [], [1, "3"], [deep], [-1], {}, 3):
         refused("out_feature_indexes", '"out_feature_indexes" of RF-DETR must be', out_feature_indexes=value)
     for key in ("num_windows", "hidden_dim", "ca_nheads", "dec_n_points"):
@@ -380,7 +380,7 @@ def rf_detr(t):
                         ("backbone.0.cross_attn_projector.stages.0.1.bias", "two projectors")):
         refused(name, "it has " + words, {name: floats(1)})
     archives.save(t.path("x.pth"), {"a": floats(3)})
-    t.refused("no RF-DETR", "it holds no RF-DETR: tensor", "x.pth", "out", "--architecture", "rf-detr-small")
+    t.refused("no RF-DETR", "it is not an RF-DETR: tensor", "x.pth", "out", "--architecture", "rf-detr-small")
     archives.save(t.path("x.pth"), {k: v for k, v in model.items() if k != patches})
     t.refused("RF-DETR without patches", "projection.weight is missing", "x.pth", "rf-detr-nano", "out")
 

@@ -281,7 +281,7 @@ class Language(unittest.TestCase):
         model = self.path(case)
         for arguments, code, text in [
             (["lm", model, "--ids", "61"], 1, "0 to 60"), (["lm", model, "--ids", "1,x"], 1, "not a token id"),
-            (["lm", model, "--ids", ""], 1, "the list is empty"), (["lm", model], 1, "--ids"),
+            (["lm", model, "--ids", ""], 1, "--ids is empty"), (["lm", model], 1, "--ids"),
             (["lm", self.path("transformer"), "--ids", "1,2,3", "--context", "2"], 7, "larger context"),
             (["lm", "synthetic:dinov2-s", "--ids", "1"], 2, "pictures"),
             (["run", model, cases.LISTED.replace("language.json", "picture_tiny.ppm")], 7, "sequences"),

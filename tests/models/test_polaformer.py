@@ -640,7 +640,7 @@ class Tests:
             self.refuse("a stranger, " + name, config, dict(good, **{name: np.zeros(3, np.float32)}), '"%s"' % name)
 
     def sizes(self):
-        for config, h, w, says in ((pvt_config(), 4, 256, "too few"), (pvt_config(), 2, 64, "picture of 64 x 2"),
+        for config, h, w, says in ((pvt_config(), 4, 256, "cannot be reduced"), (pvt_config(), 2, 64, "picture of 64 x 2"),
                                    (pvt_config(), 8, 128, None),
                                    (pvt_config(img_size=36), 36, 36, "20, which are not a grid of 9 x 9"),
                                    (pvt_config(img_size=36), 40, 32, None),

@@ -162,7 +162,7 @@ class Quantised(unittest.TestCase):
         archives.save(self.path("in", "pytorch_model.bin"), {
             name: archives.Tensor(np.frombuffer(data, kinds[dtype]).reshape(shape))
             for name, (dtype, shape, data) in stored(case).items()})
-        self.refused("name another folder", "in", "in")
+        self.refused("choose another folder", "in", "in")
         self.assertEqual(self.convert("in", "out").returncode, 0)
         made = read(self.path("out", "model.safetensors"))
         self.assertEqual(set(made), set(case["values"]))
@@ -199,9 +199,9 @@ class Quantised(unittest.TestCase):
                 self.put(tensors, {**config, "quantization_config": settings or case["quantization_config"]})
                 self.refused(says, "in", "out")
         self.put(whole, config)
-        self.refused("name another folder", "in", "in")
+        self.refused("choose another folder", "in", "in")
         self.put({"a": ("F32", [1], bytes(4))}, {"model_type": "vit"})
-        self.refused("run it without conversion", "in", "out")
+        self.refused("it needs no conversion", "in", "out")
         write(self.path("in", "model.safetensors"), whole)
         with open(self.path("in", "model.safetensors"), "r+b") as f:
             f.truncate(400)
@@ -234,7 +234,7 @@ class Quantised(unittest.TestCase):
         done = subprocess.run([FOVEA, "convert", "in", "out"], capture_output=True, text=True, cwd=self.folder,
                               env=dict(os.environ, PATH=self.path("empty")))
         self.assertEqual(done.returncode, 2)
-        self.assertIn("no python3 in PATH", done.stderr)
+        self.assertIn("PATH has no python3", done.stderr)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class RfDetr(unittest.TestCase):
 
     def test_other_heads(self):
         """Models for masks and key points are refused; otherwise they would silently run as detectors."""
-        self.refused('for masks ("architectures" has "RfDetrForInstanceSegmentation")',
+        self.refused('predicts masks ("architectures" has "RfDetrForInstanceSegmentation")',
                      architectures=["RfDetrForInstanceSegmentation"])
         for tensor, what in (("segmentation_head.bias", "masks"), ("keypoint_embed.layers.0.bias", "key points")):
             folder = self.write()
@@ -87,7 +87,7 @@ class RfDetr(unittest.TestCase):
                 f.write(struct.pack("<Q", len(text)) + text + data + bytes(4))
             p = subprocess.run([FOVEA, "plan", folder], capture_output=True, text=True)
             self.assertNotEqual(p.returncode, 0)
-            self.assertIn('for %s (tensor "%s")' % (what, tensor), p.stderr)
+            self.assertIn('predicts %s (tensor "%s")' % (what, tensor), p.stderr)
 
     def test_backbone(self):
         self.refused('"backbone_config.num_windows" must be', backbone={"num_windows": 0})
@@ -131,7 +131,7 @@ class RfDetr(unittest.TestCase):
         block = "backbone.0.encoder.encoder.encoder.layer.1."
         p = self.add_tensors((block + "attn.sla_q.weight", (8, 2)), (block + "attn.sla_k.weight", (8, 2)))
         self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
-        self.assertIn("block 1 has gates of heads", p.stderr)
+        self.assertIn("block 1 has gated heads", p.stderr)
         for name in ("transformer.decoder.layers.0.gate.weight", "backbone.0.projector.stages.1.0.cv1.conv.weight",
                      block + "attention.rope.weight"):
             p = self.add_tensors((name, (4, 4)))

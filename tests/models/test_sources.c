@@ -186,7 +186,7 @@ static void short_files_are_refused(void **state)
     refused(&s, FOVEA_EIO, "the asset/config.json: no such file");
     list(files, f);
     files[weights].name = "weights.safetensors";
-    refused(&s, FOVEA_EIO, "the asset: neither model.safetensors nor");
+    refused(&s, FOVEA_EIO, "the asset contains neither model.safetensors nor");
     free_files(f);
 }
 
@@ -202,7 +202,7 @@ static void lists_that_cannot_be_are_refused(void **state)
     s.files = &file;
     refused(&s, FOVEA_EINVAL, "memory/config.json: a size of 18446744073709551615 bytes");
     file = (fovea_model_file){.name = "config.json", .size = 1, .offset = UINT64_MAX};
-    refused(&s, FOVEA_EINVAL, "memory/config.json: its size");
+    refused(&s, FOVEA_EINVAL, "memory/config.json: a size");
     file = (fovea_model_file){.data = "{}", .size = 2};
     refused(&s, FOVEA_EINVAL, "file 0 has no name");
     s.struct_size = 0;

@@ -205,11 +205,12 @@ static void averaged_weights_are_taken_and_said(void **state)
         rename_fn *averaged, *raw;
         const char *said;
     } pairs[] = {
-        {in_ema_model, in_lightning, "\"ema_model.\" (averaged weights) is used, \"model.\" not"},
+        {in_ema_model, in_lightning,
+         "\"ema_model.\" (averaged weights) is used, and \"model.\" not"},
         {in_teacher, in_student, "\"teacher.backbone.\" (averaged weights) is used"},
         {in_shadow, in_online, "\"ema.ema_model.\" (averaged weights) is used"},
-        {in_ema_model, same, "is used, those without a prefix not"},
-        {in_buffers, in_lightning, "\"model_ema.\" (averaged weights) is used, \"model.\" not"},
+        {in_ema_model, same, "is used, and the tensors without a prefix not"},
+        {in_buffers, in_lightning, "\"model_ema.\" (averaged weights) is used, and \"model.\" not"},
     };
     (void)state;
     fovea_model *bare = load_lines(dinov2, DINOV2_CONFIG(""));

@@ -461,10 +461,10 @@ class Models(unittest.TestCase):
         self.assertEqual((pixels.shape, options["format"]), ((56, 70), "gray8"))
         self.assertEqual([pixels[luma == code][0] for code in (16, 235)], [0, 255])
         self.assertEqual(len(fovea.layouts()), len(set(fovea.layouts())))
-        for planes, layout, width, words in (((luma, u), "yuv420p", 70, "2 planes: yuv420p has 3"),
-                                             ((luma, u, u[:9]), "yuv420p", 70, "wanted 28 rows of 35 bytes"),
+        for planes, layout, width, words in (((luma, u), "yuv420p", 70, "2 planes, but yuv420p has 3"),
+                                             ((luma, u, u[:9]), "yuv420p", 70, "must have 28 rows of 35 bytes"),
                                              ((luma,), "yuv999", 70, "yuv999"),
-                                             ((luma, u, v), "yuv420p", 69, "even numbers")):
+                                             ((luma, u, v), "yuv420p", 69, "must be even")):
             with self.assertRaisesRegex(ValueError, words):
                 fovea.convert(planes, layout, width, 56)
         self.assertEqual(fovea.choose_yuv("yuv420p", 720), "709")
@@ -512,7 +512,7 @@ class Models(unittest.TestCase):
         want = self.model.run(self.image, "linear:elu1")
         for name, rows in plan.run(self.image).items():
             np.testing.assert_array_equal(rows, want[name])
-        with self.assertRaisesRegex(ValueError, "for rgb8 of 84 x 70, not for gray8 of 84 x 70"):
+        with self.assertRaisesRegex(ValueError, "reads rgb8 of 84 x 70, but the picture is gray8 of 84 x 70"):
             plan.run(self.image[:, :, 0])
         camera = np.full((56, 70, 2), 128, np.uint8)
         want = self.model.run(camera, format="yuyv")
@@ -625,14 +625,14 @@ class Models(unittest.TestCase):
     def test_shapes_that_could_be_either(self):
         rng = np.random.default_rng(3)
         for shape in ((3, 40, 3), (3, 40, 4), (2, 3, 40, 3)):
-            with self.assertRaisesRegex(ValueError, r"rows or planes\? .*\[\.\.\., :3\] .*moveaxis\(pixels, -3, -1\)"):
+            with self.assertRaisesRegex(ValueError, r"rows or planes; .*\[\.\.\., :3\] .*moveaxis\(pixels, -3, -1\)"):
                 self.model(rng.integers(0, 256, shape, np.uint8))
         rows = rng.integers(0, 256, (3, 40, 3), np.uint8)
         tall = rng.integers(0, 256, (40, 3, 3), np.uint8)
         self.assertEqual(self.model(rows, format="rgb8").features.shape, self.model(np.repeat(rows, 2, 0)).features.shape)
         self.model(tall)
-        for shape, words in (((5, 40, 4), r"alpha that is pixels\[\.\.\., :3\]"), ((4, 30, 40), r"moveaxis\(pixels\[:3\]"),
-                             ((30, 40, 1), r"grey that is pixels\[\.\.\., 0\]")):
+        for shape, words in (((5, 40, 4), r"RGBA pixels pass pixels\[\.\.\., :3\]"), ((4, 30, 40), r"moveaxis\(pixels\[:3\]"),
+                             ((30, 40, 1), r"grey channel pass pixels\[\.\.\., 0\]")):
             with self.assertRaisesRegex(ValueError, words):
                 self.model(rng.integers(0, 256, shape, np.uint8))
 
@@ -647,9 +647,9 @@ class Models(unittest.TestCase):
             with self.assertRaisesRegex(ImportError, r"^photo\.jpg: Pillow .*\(H, W, 3\)"):
                 self.model.run("photo.jpg")
         for pixels, kind, words in [
-                (self.image.transpose(2, 0, 1), ValueError, r"uint8 .*\(3, 70, 84\): give \(H, W, 3\)"),
-                (self.image.astype(np.float32), ValueError, r"float32 .*\(70, 84, 3\): .*\(3, H, W\)"),
-                (self.image.astype(np.int64), TypeError, "type int64: give uint8")]:
+                (self.image.transpose(2, 0, 1), ValueError, r"uint8 .*\(3, 70, 84\); pass RGB pixels \(H, W, 3\)"),
+                (self.image.astype(np.float32), ValueError, r"float32 .*\(70, 84, 3\); .*\(3, H, W\)"),
+                (self.image.astype(np.int64), TypeError, "type int64; pass uint8")]:
             with self.assertRaisesRegex(kind, words):
                 self.model.run(pixels)
 
@@ -822,9 +822,9 @@ class Calls(unittest.TestCase):
             self.model(Tensor(self.image, (2, 0)))
         with self.assertRaisesRegex(ValueError, "preprocess=True"):
             self.model(self.image, size=56, preprocess=False)
-        with self.assertRaisesRegex(ValueError, "'bgr8', uint8 of shape .*which is gray8"):
+        with self.assertRaisesRegex(ValueError, "'bgr8' does not match uint8 pixels of shape .*which are gray8"):
             self.model(self.image[..., 0], format="bgr8")
-        with self.assertRaisesRegex(ValueError, "compute 'f8': one of f32, bf16"):
+        with self.assertRaisesRegex(ValueError, "compute 'f8' is unknown; choose one of f32, bf16"):
             self.model(self.image, compute="f8")
         with self.assertRaisesRegex(TypeError, "colour"):
             self.model(self.image, colour=1)
@@ -945,7 +945,7 @@ class Loading(unittest.TestCase):
         for wrong, says in [(dict(files, **{"model.safetensors": weights[:-1]}), "memory/model.safetensors: "),
                             ({"model.safetensors": weights}, "memory/config.json: no such file"),
                             (dict(files, **{"config.json": b""}), "memory/config.json: .*not valid JSON"),
-                            ({}, "memory: neither model.safetensors nor")]:
+                            ({}, "memory contains neither model.safetensors nor")]:
             with self.assertRaisesRegex(fovea.Error, says):
                 fovea.load(wrong)
             self.assertEqual((fovea._source._held, fovea._source._sources), ({}, {}))
@@ -964,7 +964,7 @@ class Loading(unittest.TestCase):
         with self.assertRaisesRegex(fovea.Error, "incomplete in .*hf download me/mine config.json"):
             fovea.load("mine")
         self.cached("you/mine", "aaa", "config.json")
-        with self.assertRaisesRegex(fovea.Error, "mine: the cache has me/mine and you/mine; give OWNER/NAME of one"):
+        with self.assertRaisesRegex(fovea.Error, "mine: the cache contains me/mine and you/mine; give one of them"):
             fovea.load("mine")
         for path in "a/b/c", "model.safetensors", "./dinov2-base":
             with self.assertRaisesRegex(fovea.Error, "^%s: (?!.*hf download)" % path):
@@ -980,7 +980,7 @@ class Loading(unittest.TestCase):
         self.assertIsNot(fovea.load(MODEL)._device, device)
         self.assertEqual(fovea.load(MODEL, device="cpu")._device.info["id"], "cpu")
         for wrong in (lambda: device.info, lambda: fovea.load(MODEL, device=device)):
-            with self.assertRaisesRegex(ValueError, "this Device is closed"):
+            with self.assertRaisesRegex(ValueError, "this Device was closed"):
                 wrong()
         device.close()
 
@@ -996,7 +996,7 @@ class Loading(unittest.TestCase):
         plan.close()
         for closed, wrong in [("Model", lambda: model(image)), ("Model", lambda: model.outputs),
                               ("Plan", lambda: plan.run(image)), ("Plan", lambda: plan.info)]:
-            with self.assertRaisesRegex(ValueError, "this %s is closed, by .*; make another" % closed):
+            with self.assertRaisesRegex(ValueError, "this %s was closed, by .*; create another" % closed):
                 wrong()
         with self.assertRaises(AttributeError):
             device.nothing

@@ -308,7 +308,7 @@ class Models(unittest.TestCase):
                              (lambda: ft.export(make("ViT"), "/nowhere"), "linearise it first"),
                              (lambda: ft.stage2_loss(make("ViT"), None, None), "linearise it first"),
                              (lambda: ft.stage1_loss(ft.linearise(make("ViT"), "softmax"), None, None),
-                              "nothing to learn"),
+                              "nothing to train"),
                              (lambda: ft.attention(*torch.randn(3, 1, 5, 1, 8), "foveated"), "grid")]:
             with self.assertRaisesRegex(ValueError, words):
                 wrong()

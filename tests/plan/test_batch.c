@@ -228,7 +228,7 @@ static void what_cannot_be(void **state)
     r.device = fixture_device(2);
     r.options.frame.count = 257;
     fovea_plan *plan = NULL;
-    refused(fovea_plan_create(&plan, r.model, r.device, &r.options), "256 at most");
+    refused(fovea_plan_create(&plan, r.model, r.device, &r.options), "at most 256");
     plan = plan_of(&r, 2);
     float *out = allocate(3 * (r.all + r.outputs * GUARD));
     place(&r, outs, out, 3);

@@ -299,7 +299,7 @@ static void lists(void **state)
     assert_int_equal(fv_cores_listed("7-4", 4), -1);
     assert_int_equal(fv_cores_listed("a", 4), -1);
     const fv_cores c = seen(2, "");
-    assert_non_null(strstr(chosen(&c, "9"), "none of them"));
+    assert_non_null(strstr(chosen(&c, "9"), "none of these"));
     assert_non_null(strstr(chosen(&c, "x"), "not a list"));
 }
 

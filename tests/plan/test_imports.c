@@ -325,7 +325,7 @@ static void refusals(void **state)
     o = good;
     o.format = FOVEA_FORMAT_PLANES_F32;
     o.plane[0].stride = 4 * W + 4;
-    refused_import(device, &o, FOVEA_EINVAL, "packed");
+    refused_import(device, &o, FOVEA_EINVAL, "float planes");
     refused_import(device, NULL, FOVEA_EINVAL, "options");
     refused_import(NULL, &good, FOVEA_EINVAL, "device");
     const int next = dup(0); /* nothing was left open */

@@ -370,7 +370,7 @@ static void unknown_names(void **state)
         {"linear+softmax@1-0", "number"},
         {"linear+softmax@", "number"},
         {"linear+softmax", "softmax@0-3"},
-        {"linear@0", "for all blocks"},
+        {"linear@0", "to all blocks"},
         {"linear+", "@0-3"},
         {"+softmax@1", "''"},
         {"", "''"},
@@ -398,7 +398,7 @@ static void unknown_names(void **state)
     options.activations = (fovea_dtype)9;
     refused(create(&options), FOVEA_EINVAL, "activations");
     options.activations = FOVEA_DTYPE_BF16;
-    refused(create(&options), FOVEA_ENOTSUP, "weights only");
+    refused(create(&options), FOVEA_ENOTSUP, "only the type of the weights");
 }
 
 /* With float16 weights; NULL where the device refuses such activations. */

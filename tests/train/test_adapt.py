@@ -178,7 +178,7 @@ def check_refusals(exe, folder):
         (7, [VIT, "--stage", "s", *out, "--hyper", "plain/0.png", "--tensors", "batches.safetensors"],
          "plain/0.png"),
         (7, [VIT, "--stage", "s", *out, "--hyper", "texts.json", "--tensors", "batches.safetensors"],
-         'texts.json: "base" is "1e-4"; a number'),
+         'texts.json: "base" is "1e-4"; it must be a number'),
         (7, [*two, *usual, "--strict", "--data", "broken", "--batch", "6"], "broken/3.png"),
     ]
     for code, args, word in cases:

@@ -175,7 +175,7 @@ def check_options(exe, folder):
     p = run(exe, folder, "linearise", MODEL, "--data", "photos", "-o", "timed", "--budget", "4s", "--size",
             "56,112,140", "--threads", "1")
     said = [line for line in p.stderr.splitlines() if line.startswith("fovea: ")]
-    want("training with" in said[0] and "survey: 3 attentions in each of 3 blocks" in said[1], "progress: %s" % said[:3])
+    want("training uses" in said[0] and "survey: 3 attentions, each in one of 3 blocks" in said[1], "progress: %s" % said[:3])
     journal = json.load(open(os.path.join(folder, "timed", "linearise.json")))
     want(journal["spent"] > 0 and all(n > 0 for n in journal["judged_by"]), "the journal of a budget")
     want(all(phase["steps"] > 0 and phase["ended"] for phase in journal["phases"]), "phases of a budget")

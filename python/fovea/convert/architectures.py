@@ -63,9 +63,9 @@ def described(path):
     except OSError as e:
         raise Refused("%s: %s" % (path, e.strerror)) from None
     except (ValueError, RecursionError) as e:
-        raise Refused("%s: no JSON: %s" % (path, e)) from None
+        raise Refused("%s is not valid JSON: %s" % (path, e)) from None
     if not isinstance(config, dict) or not {"model_type", "architecture"} & set(config):
-        raise Refused('%s: "model_type" is missing: mavit, nalaformer, pola_pvt, pola_swin, vit, ...' % path)
+        raise Refused('%s has no "model_type"; set it to mavit, nalaformer, pola_pvt, pola_swin, vit, ...' % path)
     return config
 
 
@@ -79,7 +79,7 @@ def by_name(name, tensors):
         return open_clip.by_name(name, tensors)
     if OTHERS.fullmatch(name):
         return {"architecture": name.split(".")[0]}
-    raise Refused("%s: no such architecture; choose %s, a name of a ViT of timm (vit_base_patch16_224), torch.hub "
+    raise Refused("architecture %s is unknown; choose %s, a name of a ViT of timm (vit_base_patch16_224), torch.hub "
                   "(dinov2_vitb14) or OpenCLIP (ViT-B-32), %s, or a .json file" %
                   (name, ", ".join(MODELS), depth_anything.NAMES))
 

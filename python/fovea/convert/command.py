@@ -48,9 +48,9 @@ def checkpoint_in(folder):
     found = [n for n in USUAL if n in names] or [n for n in names if n.endswith(ENDINGS)] or \
         [n for n in QUANTISED if n in names]
     if not found:
-        raise Refused("%s: no pytorch_model.bin, .pth or .pt file found; name the file" % folder)
+        raise Refused("%s contains no pytorch_model.bin, .pth or .pt file; give the file" % folder)
     if len(found) > 1 and found[0] not in USUAL + QUANTISED:
-        raise Refused("%s: found %s; name one of them" % (folder, ", ".join(found)))
+        raise Refused("%s contains %s; give one of them" % (folder, ", ".join(found)))
     return os.path.join(folder, found[0])
 
 
@@ -71,7 +71,7 @@ def configuration(path, name, tensors, saved):
     else:
         config = architectures.by_name(name, tensors) if name else architectures.by_contents(tensors, saved, path)
     if not config:
-        raise Refused("%s: no config.json found; use --architecture NAME to say what the checkpoint holds" % folder)
+        raise Refused("%s contains no config.json; give the model's architecture with --architecture NAME" % folder)
     if rf_detr.describes(config):
         with torch_files.about(path):
             config, preprocessor, tensors = rf_detr.configuration(config, tensors)
@@ -95,7 +95,7 @@ def of_torch(path, folder, name, key):
     """(tensors, files, lines) of a file of PyTorch."""
     home = os.path.dirname(path) or "."
     if name and same(home, folder) and os.path.exists(os.path.join(home, "config.json")):
-        raise Refused("%s: has a config.json; leave out %s, or name another folder" % (folder, name))
+        raise Refused("%s already has a config.json; leave out %s, or choose another folder" % (folder, name))
     tensors, saved, line = weights.load(path, key)
     files, tensors = configuration(path, name, rf_detr.bare(tensors), saved)
     config = quantised.config_of(files["config.json"], os.path.join(home, "config.json"))
@@ -110,7 +110,7 @@ def of_torch(path, folder, name, key):
 def elsewhere(home, folder):
     """Refuses an output folder in which the quantised files, or files that describe them, would be overwritten."""
     if same(home, folder):
-        raise Refused("%s: the quantised files would be overwritten; name another folder" % folder)
+        raise Refused("%s: the quantised files would be overwritten; choose another folder" % folder)
 
 
 def of_quantised(path, folder, name, key):
@@ -119,26 +119,26 @@ def of_quantised(path, folder, name, key):
     present = {} if name else architectures.files_of(home)
     elsewhere(home, folder)
     if key:
-        raise Refused("%s: --weights is for files of PyTorch" % path)
+        raise Refused("%s: --weights is only for PyTorch's files; leave it out" % path)
     tensors = weights.load_quantised(path)
     config = quantised.config_of(present.get("config.json", b"{}"), os.path.join(home, "config.json"))
     with torch_files.about(path):
         made = quantised.dequantised(tensors, config)
     if not made and not name:
-        raise Refused("%s: is not quantised, and is safetensors already: run it without conversion" % path)
+        raise Refused("%s is safetensors and not quantised, so it needs no conversion; run it as it is" % path)
     if name:
         files, made = configuration(path, name, made or tensors, {})
     else:
         files = dict(present, **{"config.json": architectures.text_of(quantised.without(config))})
     if not present and not name:
-        raise Refused("%s: no config.json found; use --architecture NAME to say what it holds" % home)
+        raise Refused("%s contains no config.json; give the model's architecture with --architecture NAME" % home)
     return made, files, []
 
 
 def convert(checkpoint, folder, name=None, key=None):
     """Converts, and returns lines that say what was written."""
     if not os.path.exists(checkpoint):
-        raise Refused("%s: no such file or folder" % checkpoint)
+        raise Refused("%s: no such file or folder; check the name" % checkpoint)
     path = checkpoint_in(checkpoint) if os.path.isdir(checkpoint) else checkpoint
     read = of_quantised if path.endswith((".safetensors", ".safetensors.index.json")) else of_torch
     tensors, files, lines = read(path, folder, name, key)

@@ -42,7 +42,7 @@ def known(tensors):
 def thirds(t):
     """Queries, keys and values from a tensor that contains all three, as views."""
     if not t.shape or t.shape[0] % 3:
-        raise Refused("a tensor of queries, keys and values has the shape %s" % (t.shape,))
+        raise Refused("a tensor of queries, keys and values has the unexpected shape %s" % (t.shape,))
     n = t.shape[0] // 3
     return [Tensor(t.storage, t.offset + i * n * t.strides[0], (n, *t.shape[1:]), t.strides, t.dtype) for i in range(3)]
 
@@ -85,13 +85,13 @@ def configuration(name, path, tensors):
     or whether the model gives metres; the architecture's or the file's name does."""
     said = NAME.fullmatch(name or os.path.splitext(os.path.basename(path))[0])
     if not known(tensors):
-        raise Refused("it holds no Depth Anything of its authors: tensor %s is missing" %
+        raise Refused("it is not a Depth Anything of its authors: tensor %s is missing" %
                       (PATCHES if PATCHES not in tensors else HEAD))
     if not said:
-        raise Refused("Depth Anything of its authors; use --architecture to say which: " + NAMES)
+        raise Refused("it is a Depth Anything of its authors; give the variant with --architecture: " + NAMES)
     width = tensors[PATCHES].shape[0]
     if width not in SIZES:
-        raise Refused("a Depth Anything of width %d; those of 384, 768 and 1024 are known" % width)
+        raise Refused("the Depth Anything has width %d; only 384, 768 and 1024 are supported" % width)
     heads, taps, widths, fused = SIZES[width]
     data, depth = said["data"], taps[-1]
     if not said["second"].startswith("_v2_"):

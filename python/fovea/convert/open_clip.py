@@ -76,5 +76,5 @@ def from_file(path):
     except Refused as e:
         raise Refused("%s: %s" % (path, e)) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise Refused("%s: describes no vision transformer of OpenCLIP: %s: %s" %
+        raise Refused("%s does not describe a vision transformer of OpenCLIP: %s: %s" %
                       (path, type(e).__name__, e)) from None

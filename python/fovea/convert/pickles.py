@@ -77,7 +77,7 @@ class Machine:
             raise ValueError("a name that is not a string")
         known = CONTAINERS.get((module, name)) or self.find(module, name)
         if known is None:
-            raise Refused("it names %.80s.%.80s, but only tensors and plain containers are read; if its author "
+            raise Refused("it refers to %.80s.%.80s, but only tensors and plain containers are read; if its author "
                           "is trusted, save its state_dict alone" % (module, name))
         return known
 

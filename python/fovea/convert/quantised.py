@@ -132,7 +132,7 @@ def spread(name, scales, shape, told):
     if len(scales) == len(shape) and all(k in (1, n) for k, n in zip(scales, shape)):
         return lambda values: values
     if len(scales) != 2 or len(shape) != 2 or not count:
-        raise Refused("tensor %.80s of shape %s has scales of shape %s, which is not read" % (name, shape, scales))
+        raise Refused("tensor %.80s of shape %s has scales of shape %s, which is not supported" % (name, shape, scales))
     rows, columns = blocks_for(name, shape, scales, told)
     return lambda values: values.repeat(rows, 0).repeat(columns, 1)[:shape[0], :shape[1]]
 
@@ -181,7 +181,7 @@ def packed(name, q, shape, scale, zero, told):
     shape = tuple(int(n) for n in np.frombuffer(shape.read(), "<i8"))
     bits = bits_of(told, shape[1], q.shape[1]) if len(shape) == len(q.shape) == 2 else None
     if not bits or q.dtype != "I32" or q.shape[0] != shape[0] or min(shape) < 0:
-        raise Refused("tensor %.80s is packed in a way that is not read; 4 and 8 bits in 32 are" % name)
+        raise Refused("tensor %.80s is packed in a way that is not supported; only 4 and 8 bits in 32 are" % name)
 
     scales, zeros = spread(name, scale.shape, shape, told), None
     words = zero is not None and zero.dtype == "I32"
@@ -260,7 +260,7 @@ class Reader:
             end = name[len(layer_of(name)):]
             for part, what in UNREAD.items():
                 if self.told and (end == part or name.endswith("." + part)):
-                    raise Refused("tensor %.80s: %s; converted are %s" % (name, what, FORMS))
+                    raise Refused("tensor %.80s: %s; supported are %s" % (name, what, FORMS))
             if self.of_torchao(name, t) or self.of_words(name) or (t.dtype in SMALL and self.of_scales(name, t)):
                 self.used.add(name)
         layers = {layer_of(name) for name in self.made}
@@ -269,7 +269,7 @@ class Reader:
             if name in self.used or (layer_of(name) in layers and LEFT.fullmatch(name[len(layer_of(name)):])):
                 continue
             if t.dtype in SMALL and self.told:
-                raise Refused("tensor %.80s of type %s has no scale in the file; can be converted: %s" %
+                raise Refused("tensor %.80s of type %s has no scale in the file; supported are %s" %
                               (name, t.dtype, FORMS))
             out[name] = t
         return out if self.made else None
@@ -280,7 +280,7 @@ def dequantised(tensors, config):
     told = described(config)
     method = told.get("quant_method", "compressed-tensors" if told else None)
     if method and method not in METHODS:
-        raise Refused("quantised by %.40s, which is not converted; converted are %s" % (method, FORMS))
+        raise Refused("the model was quantised by %.40s, which is not supported; supported are %s" % (method, FORMS))
     return Reader(tensors, told).read()
 
 
@@ -288,7 +288,7 @@ def config_of(data, path):
     try:
         config = json.loads(data)
     except (ValueError, RecursionError) as e:
-        raise Refused("%s: no JSON: %s" % (path, e)) from None
+        raise Refused("%s is not valid JSON: %s" % (path, e)) from None
     if not isinstance(config, dict):
-        raise Refused("%s: no object" % path)
+        raise Refused("%s must contain a JSON object" % path)
     return config

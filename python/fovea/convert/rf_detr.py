@@ -107,7 +107,7 @@ def number(said, *names, usual=None):
     if value is None:
         raise Refused('"%s" of RF-DETR is missing' % names[0])
     if not natural(value) or not 0 < value < 1 << 31:
-        raise Refused('"%s" of RF-DETR must be a whole number above 0' % names[0])
+        raise Refused('"%s" of RF-DETR must be a positive whole number' % names[0])
     return value
 
 
@@ -117,14 +117,15 @@ def heads(said):
     words = name.split("_") if isinstance(name, str) else []
     if sorted(words[1:-1]) not in (["windowed"], ["registers", "windowed"]) or words[0] != "dinov2" or \
             words[-1] not in HEADS:
-        raise Refused('"encoder" of RF-DETR is %s; dinov2_windowed_small, _base and _large are supported' % shown(name))
+        raise Refused('"encoder" of RF-DETR is %s; only dinov2_windowed_small, _base and _large are supported'
+                      % shown(name))
     return HEADS[words[-1]]
 
 
 def taps(said):
     blocks = said.get("out_feature_indexes")
     if not isinstance(blocks, (list, tuple)) or not blocks or not all(map(natural, blocks)):
-        raise Refused('"out_feature_indexes" of RF-DETR must be a list of blocks')
+        raise Refused('"out_feature_indexes" of RF-DETR must be a list of block numbers')
     return list(blocks)
 
 
@@ -132,7 +133,7 @@ def check(said, tensors):
     for name, only in ONLY.items():
         value = said.get(name, only)
         if value != only and [value] != only:
-            raise Refused('"%s" of RF-DETR is %s; %s alone is supported' % (name, shown(value), shown(only)))
+            raise Refused('"%s" of RF-DETR is %s; only %s is supported' % (name, shown(value), shown(only)))
     # heads first, because models with key points have two projectors as well
     for begin, part in PARTS.items():
         if any(name.startswith(begin) for name in tensors):
@@ -173,7 +174,7 @@ def configuration(said, tensors):
     check(said, tensors)
     for name in (PATCHES, "class_embed.weight", *QUERIES):
         if name not in tensors:
-            raise Refused("it holds no RF-DETR: tensor %s is missing" % name)
+            raise Refused("it is not an RF-DETR: tensor %s is missing" % name)
     rows(tensors, PATCHES, 4)
     patch = number(said, "patch_size", "dinov2_patch_size", usual=tensors[PATCHES].shape[3])
     queries = rows(tensors, QUERIES[0], 2)

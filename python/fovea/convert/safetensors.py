@@ -30,7 +30,7 @@ def stored(name, entry, data):
     """A tensor from an entry of the header, after checking it against the file's size."""
     dtype, shape, place = entry["dtype"], entry["shape"], entry["data_offsets"]
     if dtype not in BYTES:
-        raise Refused("tensor %.80s has type %.20s, which is not read" % (name, dtype))
+        raise Refused("tensor %.80s has type %.20s, which is not supported" % (name, dtype))
     begin, end = place
     if not all(map(natural, (*shape, begin, end))) or not begin <= end <= len(data):
         raise ValueError("tensor %.80s extends past the end of the file" % name)

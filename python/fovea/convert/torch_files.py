@@ -85,7 +85,7 @@ class Tensor:
         self.dtype = dtype or storage.dtype
         width = BYTES[self.dtype]
         if len(shape) > RANK:
-            raise Refused("it has a tensor of %d dimensions; at most %d are read" % (len(shape), RANK))
+            raise Refused("it has a tensor of %d dimensions; at most %d are supported" % (len(shape), RANK))
         if len(shape) != len(strides) or not all(map(natural, (offset, *shape, *strides))):
             raise ValueError("a tensor without a shape")
         self.storage, self.offset, self.shape, self.strides = storage, offset, tuple(shape), tuple(strides)
@@ -156,7 +156,7 @@ SCRIPT = {("torch.jit._pickle", name): pickles.Known(lambda data, *rest: data)
 
 def torch_name(module, name):
     if (module, name) == ("torch._utils", "_rebuild_wrapper_subclass"):
-        raise Refused("its tensors are of a class of their own, as torchao quantises them; save the model as "
+        raise Refused("its tensors have a special class, as torchao's quantised tensors do; save the model as "
                       "safetensors, with save_pretrained, or their dequantize()")
     return TORCH.get((module, name))
 
@@ -171,12 +171,12 @@ def script_name(module, name):
 def storage_of(source, ident):
     """The storage that a persistent id names; an element after the count describes a view, in old versions."""
     if not (isinstance(ident, tuple) and len(ident) >= 5 and ident[0] == "storage"):
-        raise Refused("it has a whole module, not weights alone")
+        raise Refused("it contains a whole module; only weights are supported")
     _, dtype, key, _, count, *view = ident
     if not isinstance(dtype, str) or dtype not in BYTES or not isinstance(key, str) or not natural(count):
         raise ValueError("a storage without a type or size")
     if any(v is not None for v in view):
-        raise Refused("its storage %.60s is a view of another, which is not read; save it again" % key)
+        raise Refused("its storage %.60s is a view of another, which is not supported; save the weights again" % key)
     return Storage(source, dtype, key, count)
 
 
@@ -191,12 +191,12 @@ class Archive:
         names = self.zip.namelist()
         pickled = [n for n in names if n.count("/") == 1 and n.endswith("/data.pkl")]
         if len(pickled) != 1:
-            raise Refused("it is a zip archive, but none of torch.save: it has no data.pkl")
+            raise Refused("it is a zip archive without data.pkl, so torch.save did not write it")
         self.root = pickled[0][:-len("data.pkl")]
         self.script = self.root + "constants.pkl" in names
         order = self.root + "byteorder"
         if order in names and self.record("byteorder") != b"little":
-            raise Refused("its numbers are big-endian, which is not read; save it again on another machine")
+            raise Refused("its numbers are big-endian, which is not supported; save it on a little-endian machine")
 
     def record(self, name):
         try:
@@ -207,7 +207,7 @@ class Archive:
             raise Refused("its record %.60s is compressed or encrypted, which no torch.save writes" % name)
         size = max(info.file_size, info.compress_size)
         if info.header_offset + size > self.size:
-            raise Refused("its record %.60s claims %d bytes, more than there are" % (name, size))
+            raise Refused("its record %.60s claims %d bytes, more than the file has" % (name, size))
         return self.zip.read(info)
 
     @functools.lru_cache(maxsize=1)
@@ -256,12 +256,12 @@ class Legacy:
 
     def load(self):
         if pickles.read(self.bytes) != LEGACY_MAGIC:
-            raise Refused("it is a pickle, but none of torch.save")
+            raise Refused("it is a pickle, but not from torch.save")
         if pickles.read(self.bytes) != LEGACY_VERSION:
-            raise Refused("it was saved by another version of torch.save, which is not read")
+            raise Refused("it was saved by a version of torch.save that is not supported")
         facts = pickles.read(self.bytes)
         if not isinstance(facts, dict) or facts.get("little_endian") is False:
-            raise Refused("its numbers are big-endian, which is not read; save it again on another machine")
+            raise Refused("its numbers are big-endian, which is not supported; save it on a little-endian machine")
         saved = pickles.read(self.bytes, torch_name, self.persistent)
         keys = pickles.read(self.bytes)
         for key in keys if isinstance(keys, list) else ():
@@ -290,7 +290,7 @@ def load(path):
         with open(path, "rb") as f:
             begin = f.read(32)
         if begin.startswith(b"version https://git-lfs"):
-            raise Refused("it is a pointer of Git LFS, not the file; fetch that with \"git lfs pull\"")
+            raise Refused("it is a Git LFS pointer, not the file itself; fetch the file with \"git lfs pull\"")
         if begin.startswith(b"PK\3\4"):
             return Archive(path).load()
         if begin.startswith(b"\x80"):

@@ -55,11 +55,11 @@ def of_saved(saved, key, path):
     """({name: tensor}, a line for the user or None) from what was saved in the file `path`; `key` selects one
     of several sets of weights."""
     if not isinstance(saved, dict):
-        raise Refused("%s: holds a %s instead of a dictionary of weights" % (path, type(saved).__name__))
+        raise Refused("%s contains a %s instead of a dictionary of weights" % (path, type(saved).__name__))
     found = list(sets_of(inside(saved, key) if key else saved))
     if not found:
         keys = ", ".join("%.40s" % k for k in list(saved)[:12] if isinstance(k, str)) or "none"
-        raise Refused("%s: no weights in it%s; its keys are %s (--weights KEY takes one)" %
+        raise Refused("%s contains no weights%s; its keys are %s (choose one with --weights KEY)" %
                       (path, " under %s" % key if key else "", keys))
     (taken, tensors), *others = found
     others = [keys for keys, inner in others if keys and len(inner) > 1]
@@ -89,7 +89,7 @@ def shards_of(index):
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         plain = False
     if not plain:
-        raise Refused('%s: "weight_map" must name files of the same folder' % index)
+        raise Refused('%s: "weight_map" must name files in the same folder' % index)
     return places
 
 
@@ -111,7 +111,8 @@ def load(path, key=None):
             raise Refused("%s: tensor %.80s is not in %s" % (path, name, places[name]))
     total, most = sum(t.size for t in tensors.values()), sum(map(os.path.getsize, files))
     if total > EXPANSION * most + SMALL:
-        raise Refused("%s: %d bytes of tensors from %d of files: views of the same values" % (path, total, most))
+        raise Refused("%s: the tensors have %d bytes, but the files only %d; the tensors are views of the same values"
+                      % (path, total, most))
     return bare(tensors), {} if places else saved, line
 
 

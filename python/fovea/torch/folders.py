@@ -59,14 +59,14 @@ def load(folder, attention=None):
         return model
     other = [key for key in FORM if key in own]
     if other:
-        raise ValueError('%s: "%s" is not supported; the modules have what the authors chose, and the model\'s '
+        raise ValueError('%s: "%s" is not supported; the modules use the authors\' constants and the model\'s '
                          "heads" % (folder, other[0]))
     linearise(model, attention)
     if own.get("sla_gates", "q_dense") != "q_dense":
-        raise ValueError("%s: gates of the kind %s are not supported; q_dense are"
+        raise ValueError("%s: gates of kind %s are not supported; only q_dense are"
                          % (folder, own["sla_gates"]))
     if own.get("sla_gates_sum", "heads") != "heads":
-        raise ValueError("%s: gates that add up to one are not supported; those that add up to the number "
+        raise ValueError("%s: gates with a sum of one are not supported; only gates whose sum is the number "
                          "of heads are" % folder)
     _load_learned(model, os.path.join(folder, WEIGHTS))
     return model

@@ -126,7 +126,8 @@ def attention(q, k, v, grid, margin):
     batch, tokens, heads, dim = v.shape
     prefix = tokens - height * width
     if prefix < 0:
-        raise ValueError("a grid of %d x %d has more than %d tokens" % (height, width, tokens))
+        raise ValueError("a grid of %d x %d tokens is too large; it may have at most %d tokens"
+                         % (height, width, tokens))
     at = layout(prefix, height, width, margin, v.device)
     blocks, most = at.keys.shape
 

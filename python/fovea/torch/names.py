@@ -21,7 +21,7 @@ def attentions():
 
 def _unknown(text):
     return ValueError("attention %r is not supported; choose %s, foveated:4 with 1 to %d tokens of "
-                      "margin; all but softmax and foveated with sla-"
+                      "margin; all but softmax and foveated may have the prefix sla-"
                       % (text, ", ".join(attentions()), MARGIN_MOST))
 
 
@@ -57,12 +57,12 @@ def _range(piece, text, blocks):
     """The range of blocks for "3", "0-3" or "8-"."""
     parts = re.fullmatch("([0-9]{1,6})(-([0-9]{1,6})?)?", text)
     if not parts:
-        raise ValueError("attention %r: its blocks are a number, a range as in 0-3, or 8- for all from "
+        raise ValueError("attention %r: blocks must be a number, a range such as 0-3, or 8- for all from "
                          "8 on" % piece)
     first = int(parts[1])
     last = first if parts[2] is None else blocks - 1 if parts[3] is None else int(parts[3])
     if not first <= last < blocks:
-        raise ValueError("attention %r: the model has blocks 0 to %d" % (piece, blocks - 1))
+        raise ValueError("attention %r: the model's blocks are 0 to %d" % (piece, blocks - 1))
     return range(first, last + 1)
 
 
@@ -71,16 +71,16 @@ def of_blocks(attention, blocks):
     if not isinstance(attention, str):
         names = [plain(name) for name in attention]
         if len(names) != blocks:
-            raise ValueError("%d attentions for %d blocks" % (len(names), blocks))
+            raise ValueError("there are %d attentions, but %d blocks" % (len(names), blocks))
         return names
     first, *others = re.split(r"\+(?![0-9])", attention)
     if "@" in first:
-        raise ValueError("attention %r: the first name is for all blocks, so it cannot have an @" % first)
+        raise ValueError("attention %r: the first name applies to all blocks, so it cannot have an @" % first)
     names = [plain(first)] * blocks
     for piece in others:
         name, at, where = piece.partition("@")
         if not at:
-            raise ValueError("attention %r: after a '+' a name needs its blocks; write %s@0-3"
+            raise ValueError("attention %r: a name after '+' must list its blocks; write %s@0-3"
                              % (piece, piece))
         for i in _range(piece, where, blocks):
             names[i] = plain(name)

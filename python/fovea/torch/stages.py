@@ -80,7 +80,7 @@ def stage1_loss(model, teacher, pixels, loss="relative"):
     contribute."""
     blocks = _check(model)
     if all(block.fovea.attention == "softmax" for block in blocks):
-        raise ValueError("every block has softmax attention: there is nothing to learn")
+        raise ValueError("every block has softmax attention, so there is nothing to train; swap the attention first")
     seen = _attentions_of(teacher, pixels)
     blocks[0].grid.size = swapped(teacher)[0].grid.size
     return sum(error(_only(block(x)), target, loss == "relative")

@@ -131,7 +131,7 @@ def _embedding(model):
     for module in model.modules():
         if isinstance(module, nn.Conv2d) and module.kernel_size == module.stride:
             return module
-    raise ValueError("%s: no convolution that makes patches" % type(model).__name__)
+    raise ValueError("%s has no convolution that makes patches" % type(model).__name__)
 
 
 def _replace_known(model, known, attention):
@@ -158,7 +158,7 @@ def linearise(model, attention="linear:elu1"):
         return model
     places = _found(model)
     if not places:
-        raise ValueError("%s: its attention cannot be swapped; supported are %s"
+        raise ValueError("the attention of %s cannot be swapped; supported are %s"
                          % (type(model).__name__, SUPPORTED))
     chosen, grid = names.of_blocks(attention, len(places)), Grid()
     news = [_swapped(old, name, grid) for (_, _, old), name in zip(places, chosen)]

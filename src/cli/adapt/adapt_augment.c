@@ -168,8 +168,9 @@ int adapt_cut(const adapt_pixels *out, const adapt_policy *p, const dataset_pict
     else if (p->crop == ADAPT_CENTRE)
         w = part(p, from, 1, 0.5, 0.5);
     else if (from->width != p->width || from->height != p->height)
-        return cli_fail(CLI_INPUT, "%s: is %ux%u, not %ux%u; --crop centre or random fits it", name,
-                        from->width, from->height, p->width, p->height);
+        return cli_fail(CLI_INPUT,
+                        "%s has %ux%u pixels, but %ux%u are needed; use --crop centre or random",
+                        name, from->width, from->height, p->width, p->height);
     CLI_TRY(resize(out->rgb, p, from, &w));
     if (from->mask || from->depth)
         resize_truth(out, p, from, &w);

@@ -18,7 +18,7 @@ static bool find(fovea_tensor *out, const adapt_batches *b, const char *kind, ui
 
 static int wrong(const adapt_batches *b, const char *kind, size_t k, const char *wanted)
 {
-    return cli_fail(CLI_INPUT, "%s: tensor \"%s.%zu\" is not %s", b->path, kind, k, wanted);
+    return cli_fail(CLI_INPUT, "%s: tensor \"%s.%zu\" must be %s", b->path, kind, k, wanted);
 }
 
 /* Checks that batch k has the shapes of batch 0. For batch 0, records the shapes. */
@@ -56,7 +56,7 @@ int adapt_batches_open(adapt_batches *b, const char *path)
     CLI_TRY(cli_check(fovea_tensors_open(&b->file, path)));
     while (find(&t, b, "input", b->n))
         CLI_TRY(check(b, b->n++));
-    return b->n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no tensor \"input.0\"", path);
+    return b->n ? CLI_OK : cli_fail(CLI_INPUT, "%s contains no tensor \"input.0\"", path);
 }
 
 void adapt_batches_close(adapt_batches *b)
@@ -80,7 +80,7 @@ static int feed_one(const adapt_batches *b, fovea_trainer *trainer, uint64_t k, 
         CLI_TRY(cli_check(fovea_tensors_read(&labels, i, 1, &label)));
     }
     if (!(label >= 0 && label < DATASET_CLASSES))
-        return wrong(b, "labels", (size_t)k, "of classes, from 0 on");
+        return wrong(b, "labels", (size_t)k, "classes, counted from 0");
     target.label = (uint32_t)label;
     if (b->masked) {
         find(&masks, b, "masks", k);

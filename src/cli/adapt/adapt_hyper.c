@@ -32,7 +32,7 @@ static bool are_strings(const json_t *list)
 static int wrong_value(const char *path, const char *key, const json_t *value, const char *expected)
 {
     char shown[FV_JSON_SHOWN];
-    return cli_fail(CLI_INPUT, "%s: \"%s\" is %s; %s is expected", path, key,
+    return cli_fail(CLI_INPUT, "%s: \"%s\" is %s; it must be %s", path, key,
                     fv_json_show(shown, value), expected);
 }
 
@@ -52,7 +52,7 @@ static int read_count(uint32_t *out, const char *path, const json_t *from, const
     const json_t *v = json_object_get(from, key);
     int64_t n = *out;
     if (v && !json_is_null(v) && (!fv_json_whole(&n, v) || n < 0 || n > INT32_MAX))
-        return wrong_value(path, key, v, "a whole number from 0 on");
+        return wrong_value(path, key, v, "a whole number that is not negative");
     *out = (uint32_t)n;
     return CLI_OK;
 }
@@ -66,7 +66,7 @@ static int read_rate(fovea_trainer_options *o, const char *path, const json_t *l
     while (i < 3 && strcmp(schedules[i], schedule) != 0)
         i++;
     if (i == 3)
-        return wrong(path, "\"schedule\" is none of constant, linear, cosine");
+        return wrong(path, "\"schedule\" must be constant, linear or cosine");
     o->schedule = (fovea_lr_schedule)i;
     if (!json_object_get(lr, "base"))
         return wrong(path, "the stage has no \"lr\": {\"base\"}");
@@ -107,9 +107,10 @@ static int read_entry(adapt_hyper *h, fovea_trainer_options *o, const char *path
     uint32_t stage = 0;
     CLI_TRY(read_count(&stage, path, entry, "stage"));
     if (stage < 1 || stage > 3)
-        return wrong(path, "the stage's \"stage\" is not 1, 2 or 3");
+        return wrong(path, "\"stage\" of the stage must be 1, 2 or 3");
     if (!are_strings(train) || !are_strings(decay))
-        return wrong(path, "the stage's \"trainable\" and \"decay\" are not lists of tensors");
+        return wrong(path,
+                     "\"trainable\" and \"decay\" of the stage must be lists of tensor names");
     if (!json_is_string(attention))
         return wrong(path, "the stage has no \"attention\"");
     o->stage = (fovea_stage)stage;
@@ -130,11 +131,11 @@ int adapt_hyper_read(adapt_hyper *h, fovea_trainer_options *o, const char *path,
     const json_t *entry = json_object_get(json_object_get(h->root, "stages"), name);
     uint32_t accumulation = 1;
     if (!json_is_object(entry))
-        return cli_fail(CLI_INPUT, "%s: has no stage \"%s\"", path, name);
+        return cli_fail(CLI_INPUT, "%s contains no stage \"%s\"", path, name);
     CLI_TRY(read_count(&h->steps, path, h->root, "steps"));
     CLI_TRY(read_count(&accumulation, path, optimizer, "accumulation"));
     if (accumulation != 1)
-        return wrong(path, "\"accumulation\" is not 1");
+        return wrong(path, "\"accumulation\" must be 1");
     CLI_TRY(read_optimizer(o, path, optimizer));
     return read_entry(h, o, path, entry);
 }

@@ -60,7 +60,7 @@ static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
     free(line);
     if (!code && log->steps < steps)
         code = cli_fail(CLI_INPUT,
-                        "%s: holds %zu of the %llu steps before the checkpoint; use --log "
+                        "%s holds only %zu of the %llu steps before the checkpoint; use --log "
                         "/dev/null to resume without them",
                         log->path, log->steps, (unsigned long long)steps);
     return code;
@@ -72,7 +72,7 @@ static int continue_log(adapt_log *log, uint64_t steps)
     FILE *from = fopen(log->path, "r");
     if (!from)
         return cli_fail(CLI_INPUT,
-                        "%s: cannot be read, but its checkpoint continues it; use --log /dev/null "
+                        "%s cannot be read, but its checkpoint continues it; use --log /dev/null "
                         "to resume without it",
                         log->path);
     char *replacement = cli_text("%s.new", log->path);

@@ -51,15 +51,16 @@ int adapt_output_check(const adapt_run *r)
                         : is_in(r->teacher, out) ? "--teacher"
                                                  : NULL;
     if (model)
-        return cli_fail(CLI_USAGE, "-o %s: %s exists and would be overwritten; name another folder",
-                        out, model);
+        return cli_fail(CLI_USAGE,
+                        "-o %s: %s exists and would be overwritten; choose another folder", out,
+                        model);
     if (exists(out, "checkpoint") || exists(out, "linearise.json") || has_log(out))
         return CLI_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (exists(out, parts[i]))
             return cli_fail(CLI_USAGE,
-                            "-o %s: holds %s but no log.jsonl of a training, so it is another "
-                            "model; name another folder, or remove that file",
+                            "-o %s: the folder has %s but no log.jsonl of a training, so it is "
+                            "another model; choose another folder, or remove that file",
                             out, parts[i]);
     return CLI_OK;
 }

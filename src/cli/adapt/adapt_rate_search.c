@@ -105,7 +105,9 @@ int adapt_find_rate(adapt_run *r)
     }
     cli_progress_end(&bar);
     if (!code && !isfinite(best))
-        code = cli_fail(CLI_INPUT, "%s: the loss is not a number at any learning rate", r->model);
+        code = cli_fail(CLI_INPUT,
+                        "%s: the loss is NaN or infinite at every learning rate; check the data",
+                        r->model);
     if (r->processes.rank == 0)
         CLI_THEN(code, keep(r, tried));
     json_decref(tried);

@@ -36,7 +36,7 @@ static int read_some(dataset_picture *out, const adapt_run *r, size_t *i)
     while (code == CLI_INPUT && !r->common.strict) {
         *i = (*i + 1) % r->data.n;
         if (*i == first)
-            return cli_fail(CLI_INPUT, "%s: none of its pictures can be read", r->data.path);
+            return cli_fail(CLI_INPUT, "%s: no picture can be read", r->data.path);
         code = dataset_read(out, &r->data, *i);
         if (!code)
             fprintf(stderr, "fovea: %s is used instead\n", name_of(r, *i));
@@ -128,8 +128,9 @@ static int compare_notes(const adapt_run *r, const char *text)
             continue;
         char *a = other ? json_dumps(other, JSON_ENCODE_ANY) : NULL;
         char *b = json_dumps(value, JSON_ENCODE_ANY);
-        code = cli_fail(CLI_INPUT, "%s: was made with %s %s, not %s; resume with the same options",
-                        r->state_path, key, a ? a : "unknown", b ? b : "?");
+        code =
+            cli_fail(CLI_INPUT, "%s was written with %s %s, not %s; resume with the same options",
+                     r->state_path, key, a ? a : "unknown", b ? b : "?");
         free(a);
         free(b);
     }
@@ -144,9 +145,10 @@ static int read_state(adapt_run *r)
     if (!r->state_path || access(r->state_path, F_OK) != 0)
         return CLI_OK; /* the earlier run ended before its first checkpoint */
     if (!r->resume)
-        return cli_fail(CLI_USAGE,
-                        "%s: has an earlier training; --resume continues it, or remove it",
-                        r->state_path);
+        return cli_fail(
+            CLI_USAGE,
+            "%s is a checkpoint of an earlier training; continue it with --resume, or remove it",
+            r->state_path);
     int code = cli_check(fovea_trainer_read_state(r->trainer, r->state_path, &note));
     CLI_THEN(code, compare_notes(r, note));
     r->info.struct_size = sizeof r->info;
@@ -193,7 +195,7 @@ static int restore(adapt_run *r)
     if (sum != (double)r->info.step * r->processes.count)
         return cli_fail(
             CLI_INPUT,
-            "%s: the processes find different checkpoints; give all of them the same folder",
+            "%s: the processes found different checkpoints; give all of them the same folder",
             r->output);
     return CLI_OK;
 }
@@ -312,8 +314,8 @@ static void promise(const adapt_run *r)
                  {"packed", i->packed},   {"activations", i->activations},
                  {"teacher", i->teacher}, {"process", i->process}};
     fprintf(stderr,
-            "fovea: stage %d, %s, %s products, %u tokens, %u of %u tensors, %.3g GFLOP a picture\n"
-            "fovea: memory %s:",
+            "fovea: stage %d, %s, %s products, %u tokens, %u of %u tensors, %.3g GFLOP per "
+            "picture\nfovea: memory %s:",
             (int)r->options.stage, i->attention, cli_compute_name(i->compute), i->tokens,
             i->trained, i->tensors, i->flops * 1e-9, cli_bytes(i->total + i->process).text);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -333,10 +335,10 @@ static void report(const adapt_run *r)
     fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT;
     fovea_trainer_query(r->trainer, &info);
     if (r->judgements > 0)
-        cli_tell("%s has the model of step %llu, the best of %zu evaluations", r->output,
+        cli_tell("%s contains the model of step %llu, the best of %zu evaluations", r->output,
                  (unsigned long long)r->judged[r->best].step, r->judgements);
     if (last > ROSE * first)
-        fprintf(stderr, "fovea: loss rose from %.4g to %.4g; try --lr %.2g\n", first, last,
+        fprintf(stderr, "fovea: the loss rose from %.4g to %.4g; try --lr %.2g\n", first, last,
                 (double)r->options.lr / 10);
     if (!r->common.json) {
         printf("%s  stage %d, %s, %llu steps: loss %.6g -> %.6g, %.2f pictures/s, %.1f GFLOP/s\n",
@@ -369,7 +371,7 @@ int adapt_make_folder(const char *path)
     struct stat st;
     if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
         return CLI_OK;
-    return cli_fail(CLI_INPUT, "%s: cannot be made: %s", path, strerror(errno));
+    return cli_fail(CLI_INPUT, "%s: cannot create this folder: %s", path, strerror(errno));
 }
 
 static int finish(adapt_run *r)
@@ -410,7 +412,7 @@ int adapt_train(adapt_run *r)
         if (is_first(r))
             fprintf(stderr, "fovea: interrupted after step %llu%s\n",
                     (unsigned long long)r->info.step,
-                    r->state_path ? "; --resume continues from there" : "");
+                    r->state_path ? "; --resume continues after this step" : "");
         return r->stopped;
     }
     if (!code && is_first(r))

@@ -119,7 +119,7 @@ static int settle_crop(adapt_policy *p, const char *text)
     if (crop != ADAPT_RANDOM ||
         sscanf(text + name, ":%lf..%lf%n", &p->least, &p->most, &end) != 2 || text[name + end] ||
         !(p->least > 0 && p->least <= p->most && p->most <= 1))
-        return cli_fail(CLI_USAGE, "--crop %s: wanted random:A..B with 0 < A <= B <= 1", text);
+        return cli_fail(CLI_USAGE, "--crop %s: it must be random:A..B with 0 < A <= B <= 1", text);
     return CLI_OK;
 }
 
@@ -203,7 +203,7 @@ static int settle_depth(adapt_run *r, const adapt_texts *t)
                    ? cli_fail(CLI_USAGE, "--max-depth and --depth-scale need --task depth")
                    : CLI_OK;
     if (!r->data.depths)
-        return cli_fail(CLI_INPUT, "the data have no depths; add DIR/depth/NAME.png in 16 bits for "
+        return cli_fail(CLI_INPUT, "the data have no depths; add DIR/depth/NAME.png (16 bits) for "
                                    "each DIR/images/NAME.jpg");
     CLI_TRY(cli_real(&scale, "depth-scale", t->depth_scale, 1e-6, 1e9));
     CLI_TRY(cli_real(&most, "max-depth", t->max_depth, 1e-3, 1e6));
@@ -235,9 +235,8 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
         return CLI_OK;
     if (task == FOVEA_TASK_SEGMENTATION) {
         if (!masked)
-            return cli_fail(CLI_INPUT,
-                            "the data have no masks; add NAME_mask.png next to NAME.jpg, or "
-                            "folders images and masks");
+            return cli_fail(CLI_INPUT, "the data have no masks; add NAME_mask.png next to "
+                                       "NAME.jpg, or use folders images and masks");
         CLI_TRY(dataset_reduce(&r->data, t->reduce_labels, info));
         if (r->data.reduce)
             cli_tell("masks: 0 and 255 mean no class, k means class k - 1");
@@ -245,7 +244,7 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
             o->classes = mask_classes(&r->data);
         if (!o->classes && !info->segments)
             return cli_fail(CLI_USAGE,
-                            "give --classes N: the number of classes that the masks have");
+                            "--classes is needed: give the number of classes of the masks");
         return CLI_OK;
     }
     if (!labelled)
@@ -271,7 +270,7 @@ static int check_model(const adapt_run *r, const fovea_model_info *info)
     if (r->options.stage == FOVEA_STAGE_FEATURES)
         return cli_fail(
             CLI_USAGE,
-            "%s is a model with %s; use --teacher to name the softmax model that it was made from",
+            "%s is a model with %s; give the softmax model that it was made from with --teacher",
             r->model, info->attention);
     return cli_fail(CLI_USAGE, "%s is a model with %s; stage 1 needs a softmax model", r->model,
                     info->attention);
@@ -280,7 +279,7 @@ static int check_model(const adapt_run *r, const fovea_model_info *info)
 static int settle_data(adapt_run *r, const adapt_texts *t)
 {
     if (!t->data == !t->tensors)
-        return cli_fail(CLI_USAGE, "adapt needs either --data or --tensors");
+        return cli_fail(CLI_USAGE, "adapt needs --data or --tensors, but not both");
     CLI_TRY(t->data ? dataset_open(&r->data, t->data)
                     : adapt_batches_open(&r->batches, t->tensors));
     fovea_model *model;
@@ -351,11 +350,13 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
     r->batch = 16;
     if (r->batches.file) {
         if (t->batch || t->epochs)
-            return cli_fail(CLI_USAGE, "--batch and --epochs cannot be used with --tensors, whose "
-                                       "batches are used as they are");
+            return cli_fail(
+                CLI_USAGE,
+                "--batch and --epochs cannot be used with --tensors, whose batches are fixed");
         r->batch = r->batches.size / (uint32_t)r->processes.count;
         if (r->batch * (uint32_t)r->processes.count != r->batches.size)
-            return cli_fail(CLI_USAGE, "%s: batches of %u cannot be divided among %d processes",
+            return cli_fail(CLI_USAGE,
+                            "%s: batches of %u pictures cannot be divided among %d processes",
                             t->tensors, r->batches.size, r->processes.count);
         steps = steps ? steps : (uint32_t)r->batches.n;
     }
@@ -396,10 +397,10 @@ char *adapt_note(const adapt_run *r)
 int adapt_check_compute(const char *command, const cli_settings *s)
 {
     if (s->compute == FOVEA_COMPUTE_INT8)
-        return cli_fail(
-            CLI_UNSUPPORTED,
-            "%s --compute int8: training multiplies in float32 or bfloat16; use one of them",
-            command);
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s --compute int8 is not possible, because training multiplies in float32 "
+                        "or bfloat16; use one of these",
+                        command);
     return CLI_OK;
 }
 
@@ -426,8 +427,8 @@ static int settle_teacher_memory(adapt_run *r, const adapt_texts *t)
         return t->teacher_memory ? cli_fail(CLI_USAGE, "--teacher-memory needs --stage 2") : CLI_OK;
     if (pictures == 0 && t->teacher_memory && most)
         return cli_fail(CLI_USAGE,
-                        "--teacher-memory %s: no picture occurs again unchanged; that needs --crop "
-                        "centre or none, --jitter 0, and more than one epoch",
+                        "--teacher-memory %s has no effect, because no picture recurs unchanged; "
+                        "use --crop centre or none, --jitter 0 and more than one epoch",
                         t->teacher_memory);
     const double bytes = fmin(pictures * (double)r->features, (double)((uint64_t)most << 20));
     r->options.teacher_memory =

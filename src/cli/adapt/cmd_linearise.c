@@ -42,7 +42,7 @@ static int settle_budget(double *out, const char *text)
             *out = v * units[i].seconds;
             return CLI_OK;
         }
-    return cli_fail(CLI_USAGE, "--budget %s: wanted a time such as 90s, 60min or 8h", text);
+    return cli_fail(CLI_USAGE, "--budget %s: it must be a time such as 90s, 60min or 8h", text);
 }
 
 static int settle_numbers(linearise_run *r, const linearise_texts *t)
@@ -117,10 +117,11 @@ static int add_sizes(linearise_run *r, const char *text)
     fovea_model_describe(r->validation.teacher, &info);
     cli_picture_size(&width, &height, &rule, &info);
     CLI_TRY(cli_list(&list, &items, "size", text));
-    int code = items > VALIDATION_SIZES
-                   ? cli_fail(CLI_USAGE,
-                              "--size %s: wanted at most three sizes; the last is the target", text)
-                   : CLI_OK;
+    int code =
+        items > VALIDATION_SIZES
+            ? cli_fail(CLI_USAGE,
+                       "--size %s: at most three sizes are allowed; the last is the target", text)
+            : CLI_OK;
     const size_t sizes = text ? items : VALIDATION_SIZES;
     for (size_t s = 0; s < sizes && !code; s++) {
         uint32_t w = (uint32_t)(width * larger[s]) / info.patch * info.patch;
@@ -156,7 +157,7 @@ static int settle(linearise_run *r, const linearise_texts *t)
     CLI_TRY(cli_open_device(&r->device, &r->settings));
     CLI_TRY(open_data(r));
     CLI_TRY(check_model(r));
-    cli_tell("training with %zu pictures; %zu others are held out for evaluation", r->data.n,
+    cli_tell("training uses %zu pictures; %zu others are held out for evaluation", r->data.n,
              r->validation.data.n);
     return add_sizes(r, t->sizes);
 }
@@ -178,7 +179,7 @@ static int linearise(linearise_run *r, const linearise_texts *t, const char *mod
         cli_tell("%s in every block: %s at %u px", r->form[f].name,
                  cli_duration(r->form[f].seconds).text,
                  r->validation.set[r->validation.sizes - 1].width);
-    cli_tell("taken: %s", r->attention);
+    cli_tell("chosen attention: %s", r->attention);
     CLI_TRY(linearise_train(r));
     return r->stopped ? r->stopped : linearise_report(r);
 }

@@ -84,7 +84,7 @@ int adapt_hold_out(dataset *held, dataset *d, size_t wanted)
     if (!d->file)
         return cli_fail(
             CLI_INPUT,
-            "%s: pictures can be held out of a folder only; name another folder with --val",
+            "%s: pictures can be held out only from a folder; give another folder with --val",
             d->path);
     uint64_t *hash = hash_all(d), *chosen = hash_all(d);
     const size_t before = d->n, n = choose(chosen, before, wanted);
@@ -94,8 +94,8 @@ int adapt_hold_out(dataset *held, dataset *d, size_t wanted)
     if (d->n > 0)
         return CLI_OK;
     return cli_fail(CLI_INPUT,
-                    "%s: %zu picture%s; at least two different ones are needed, one for training "
-                    "and one for evaluation",
+                    "%s has %zu picture%s; at least two different ones are needed, one for "
+                    "training and one for evaluation",
                     d->path, before, before == 1 ? "" : "s, all identical");
 }
 
@@ -110,11 +110,11 @@ int adapt_leave_out(dataset *d, const dataset *held)
     free(hash);
     free(others);
     if (d->n < before)
-        cli_tell("%s: %zu of %zu pictures are left out because %s has them too", d->path,
+        cli_tell("%s: %zu of %zu pictures are left out because they are also in %s", d->path,
                  before - d->n, before, held->path);
     if (d->n > 0)
         return CLI_OK;
     return cli_fail(CLI_INPUT,
-                    "%s: all pictures are in %s too, and none is left for training; add others",
+                    "%s: all pictures are also in %s, so none is left for training; add others",
                     d->path, held->path);
 }

@@ -176,8 +176,8 @@ static int compare(const linearise_run *r, const char *path, const json_t *root)
     json_object_foreach(now, key, value)
         if (!code && !json_equal(value, json_object_get(before, key)))
             code = cli_fail(CLI_INPUT,
-                            "%s: was made with another %s; resume with the same options, or name "
-                            "another folder with -o",
+                            "%s was written with another %s; resume with the same options, or "
+                            "choose another folder with -o",
                             path, key);
     json_decref(now);
     return code;
@@ -188,8 +188,8 @@ int linearise_check_output(const linearise_run *r)
     char *path = path_of(r);
     int code = CLI_OK;
     if (!r->resume && access(path, F_OK) == 0)
-        code = cli_fail(CLI_USAGE, "%s: has an earlier run; --resume continues it, or remove it",
-                        path);
+        code = cli_fail(CLI_USAGE,
+                        "%s is from an earlier run; continue it with --resume, or remove it", path);
     free(path);
     return code;
 }
@@ -215,7 +215,7 @@ int linearise_recall(linearise_run *r, bool *found)
     if (root) {
         code = compare(r, path, root);
         if (!code && !read_choices(r, root))
-            code = cli_fail(CLI_INPUT, "%s: is damaged; remove it to start over", path);
+            code = cli_fail(CLI_INPUT, "%s is damaged; remove it to start again", path);
         *found = !code;
     }
     json_decref(root);

@@ -187,8 +187,8 @@ static int copy_file(const char *from, const char *to, bool optional)
     int code = cli_output_begin(&out, to);
     for (size_t n; !code && (n = fread(part, 1, sizeof part, f)) > 0;)
         fwrite(part, 1, n, out.file); /* a failure is reported when the file is closed */
-    CLI_THEN(code,
-             cli_output_end(&out, ferror(f) ? "its source could not be read completely" : NULL));
+    CLI_THEN(code, cli_output_end(&out, ferror(f) ? "the source file could not be read completely"
+                                                  : NULL));
     fclose(f);
     return code;
 }

@@ -71,7 +71,7 @@ static int name_forms(linearise_run *r)
     CLI_TRY(cli_list(&list, &items, "attention", r->names));
     const int code = items < LINEARISE_FORMS
                          ? CLI_OK
-                         : cli_fail(CLI_USAGE, "--attention %s: wanted at most %d attentions",
+                         : cli_fail(CLI_USAGE, "--attention %s: at most %d attentions are allowed",
                                     r->names, LINEARISE_FORMS - 1);
     for (size_t i = 0; i <= items && !code; i++)
         r->form[r->forms++] =
@@ -141,7 +141,7 @@ static void tell_form(const linearise_run *r, size_t form)
     uint32_t most = 0;
     for (uint32_t i = 1; i < r->blocks; i++)
         most = lost[i] > lost[most] ? i : most;
-    cli_tell("survey: %s in a single block loses %.4f at most, in block %u", r->form[form].name,
+    cli_tell("survey: %s in a single block loses at most %.4f, in block %u", r->form[form].name,
              lost[most], most);
 }
 
@@ -161,7 +161,8 @@ static int measure_losses(linearise_run *r)
     const double all = (cli_seconds() - begin) * cases;
     while (pictures > 1 && (double)pictures * all > left)
         pictures--;
-    cli_tell("survey: %zu attentions in each of %u blocks alone, by %zu picture%s of %u px",
+    cli_tell("survey: %zu attentions, each in one of %u blocks at a time, measured on %zu "
+             "picture%s of %u px",
              r->forms - 1, r->blocks, pictures, pictures > 1 ? "s" : "",
              r->validation.set[size].width);
     cli_progress_begin(&bar, "sensitivity of blocks");
@@ -176,7 +177,7 @@ static int measure_losses(linearise_run *r)
         if (i == r->blocks)
             tell_form(r, f);
         else
-            cli_tell("survey: no time was left to measure %s in blocks %u to %u", r->form[f].name,
+            cli_tell("survey: there was no time to measure %s in blocks %u to %u", r->form[f].name,
                      i, r->blocks - 1);
     }
     cli_progress_end(&bar);

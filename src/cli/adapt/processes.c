@@ -48,14 +48,16 @@ static int load(cli_processes *p)
 {
     p->library = open_library();
     if (!p->library)
-        return cli_fail(CLI_UNSUPPORTED, "mpirun started this program, but %s", dlerror());
+        return cli_fail(CLI_UNSUPPORTED,
+                        "mpirun started this program, but its MPI module cannot be opened: %s",
+                        dlerror());
     p->module = dlsym(p->library, CLI_PROCESSES_SYMBOL);
     if (!p->module || p->module->version != CLI_PROCESSES_VERSION)
         return cli_fail(CLI_UNSUPPORTED, "%s is from another version of this program",
                         CLI_MPI_NAME);
     if (p->module->begin(&p->rank, &p->count)) {
         p->module = NULL;
-        return cli_fail(CLI_UNSUPPORTED, "MPI does not start");
+        return cli_fail(CLI_UNSUPPORTED, "MPI cannot be started; check the installation of MPI");
     }
     return CLI_OK;
 }
@@ -65,8 +67,8 @@ static int load(cli_processes *p)
 static int load(cli_processes *p)
 {
     (void)p;
-    return cli_fail(CLI_UNSUPPORTED,
-                    "mpirun started this program, but it was built without MPI (libopenmpi-dev)");
+    return cli_fail(CLI_UNSUPPORTED, "mpirun started this program, but it was built without MPI; "
+                                     "install libopenmpi-dev and rebuild it");
 }
 
 #endif
@@ -93,6 +95,7 @@ int cli_processes_sum(void *data, size_t n, int doubles, void *payload)
 int cli_processes_add(cli_processes *p, double *number)
 {
     return cli_processes_sum(number, 1, 1, p)
-               ? cli_fail(CLI_DEVICE, "MPI: the sum over processes failed")
+               ? cli_fail(CLI_DEVICE, "MPI: the sum over the processes failed; see the messages of "
+                                      "the other processes")
                : CLI_OK;
 }

@@ -107,8 +107,8 @@ static void end(exam *e)
 static int count_picture(exam *e, uint32_t label, const char *name)
 {
     if (label >= e->classes)
-        return cli_fail(CLI_INPUT, "%s: has class %u; the model has %u classes, from 0", name,
-                        label, e->classes);
+        return cli_fail(CLI_INPUT, "%s has class %u; the model has %u classes, counted from 0",
+                        name, label, e->classes);
     class_count(&e->classified, class_before(e->rows, e->classes, label));
     return CLI_OK;
 }
@@ -120,8 +120,8 @@ static int count_pixels(exam *e, const char *name)
     for (size_t i = 0; i < pixels; i++)
         if (segment_judged(e->truth.mask[i], e->found[i]) && e->truth.mask[i] >= e->classes)
             return cli_fail(CLI_INPUT,
-                            "%s: its mask has class %u; the model has %u classes, from 0", name,
-                            e->truth.mask[i], e->classes);
+                            "%s: the mask has class %u; the model has %u classes, counted from 0",
+                            name, e->truth.mask[i], e->classes);
     segment_count(&e->segmented, e->truth.mask, e->found, pixels);
     return CLI_OK;
 }
@@ -175,8 +175,7 @@ static int judge_picture(exam *e, size_t i)
 static int measure(double metric[TASK_METRICS], const exam *e)
 {
     if (!e->pictures)
-        return cli_fail(CLI_INPUT, "%s: none of the held-out pictures can be read%s",
-                        e->v->data.path,
+        return cli_fail(CLI_INPUT, "%s: no held-out picture can be read%s", e->v->data.path,
                         e->v->task == FOVEA_TASK_DEPTH ? ", or none has a known depth" : "");
     if (e->v->task == FOVEA_TASK_DEPTH) {
         metric[0] = e->abs_rel / (double)e->pictures;

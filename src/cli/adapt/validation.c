@@ -139,7 +139,7 @@ int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, s
     int code = fill_set(s, v, plan, most, until);
     fovea_plan_free(plan);
     if (!code && s->pictures == 0)
-        code = cli_fail(CLI_INPUT, "%s: none of the held-out pictures can be read", v->data.path);
+        code = cli_fail(CLI_INPUT, "%s: no held-out picture can be read", v->data.path);
     return code;
 }
 

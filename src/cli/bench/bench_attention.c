@@ -88,9 +88,9 @@ static int parse(attention *a, const char *text)
         }
     return cli_fail(
         CLI_UNSUPPORTED,
-        "bench attention %s: unknown; use softmax, linear[:MAP], mala[:MAP], mala-paper[:MAP], "
+        "bench attention %s is unknown; use softmax, linear[:MAP], mala[:MAP], mala-paper[:MAP], "
         "pola, nala, nala-paper, focused, hedgehog, retention[:MAP], gla[:MAP], delta-rule[:MAP] "
-        "or gated-delta-rule[:MAP], all except softmax also with sla- before them",
+        "or gated-delta-rule[:MAP]; all except softmax may have the prefix sla-",
         text);
 }
 

@@ -51,11 +51,11 @@ int bench_baseline_add(json_t *results, const json_t *baseline, const char *path
                 json_pack("{s:f, s:f}", "p50_ms", was, "change_percent", 100 * (is / was - 1)));
     }
     /* If nothing could be compared, the comparison must not seem to have passed. */
-    return found
-               ? CLI_OK
-               : cli_fail(CLI_INPUT,
-                          "%s: holds none of these cases; run the same benchmark for the baseline",
-                          path);
+    return found ? CLI_OK
+                 : cli_fail(
+                       CLI_INPUT,
+                       "%s contains none of these cases; run the same benchmark for the baseline",
+                       path);
 }
 
 int bench_baseline_judge(const json_t *results, double percent)
@@ -67,7 +67,7 @@ int bench_baseline_judge(const json_t *results, double percent)
         const double change = bench_inner(r, "baseline", "change_percent");
         if (fabs(change) <= percent)
             continue;
-        fprintf(stderr, "fovea: %s: %s ms, the baseline has %s ms: %.1f %% %s\n",
+        fprintf(stderr, "fovea: %s: %s ms, but the baseline has %s ms: %.1f %% %s\n",
                 bench_word(r, "title"), bench_ms(bench_number(r, "p50_ms")).text,
                 bench_ms(bench_inner(r, "baseline", "p50_ms")).text, fabs(change),
                 change > 0 ? "slower" : "faster");

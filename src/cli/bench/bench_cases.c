@@ -38,7 +38,7 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
     *out = &set->device[i];
     int code = CLI_OK;
     if (i == BENCH_DEVICES)
-        code = cli_fail(CLI_USAGE, "more than %d devices and settings at once; shorten the lists",
+        code = cli_fail(CLI_USAGE, "there are more than %d devices and settings; shorten the lists",
                         BENCH_DEVICES);
     else if (i == set->devices)
         code = make_device(*out, s);
@@ -103,8 +103,8 @@ int bench_belongs(const char *option, unsigned whats, enum bench_what what)
         if (whats & 1u << i)
             snprintf(others + strlen(others), sizeof others - strlen(others), "%s%s",
                      *others ? ", " : "", bench_what_names[i]);
-    return cli_fail(CLI_USAGE, "bench %s has no --%s; the option is for: %s",
-                    bench_what_names[what], option, others);
+    return cli_fail(CLI_USAGE, "bench %s has no --%s; the option is for %s", bench_what_names[what],
+                    option, others);
 }
 
 int bench_axes_check(const bench_request *r)
@@ -165,7 +165,7 @@ static int add_case(bench_set *set, const bench_request *r, const bench_options 
                     const cli_settings *s, bench_device *on)
 {
     if (set->cases == BENCH_CASES)
-        return cli_fail(CLI_USAGE, "more than %d cases at once; shorten the lists", BENCH_CASES);
+        return cli_fail(CLI_USAGE, "there are more than %d cases; shorten the lists", BENCH_CASES);
     bench_case *c = &set->list[set->cases];
     memset(c, 0, sizeof *c);
     c->on = on;
@@ -201,7 +201,7 @@ static int add_kernels(bench_set *set, const bench_request *r, const bench_optio
     if (!code && set->cases == before && !interrupt_code())
         code = cli_fail(CLI_UNSUPPORTED,
                         "bench kernel %s: no such kernel of device %s supports a step of %s; fovea "
-                        "info --kernels lists kernels, --model selects another model",
+                        "info --kernels lists kernels, and --model selects another model",
                         r->kernel ? r->kernel : r->op, s->device, r->name);
     return code;
 }

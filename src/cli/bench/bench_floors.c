@@ -92,7 +92,8 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t capacity
     const bool softmax = strcmp(s->op, "softmax") == 0 || strcmp(s->op, "wsoftmax") == 0;
     bench_case *c = &list[*n];
     if (*n == capacity)
-        return cli_fail(CLI_UNSUPPORTED, "more than %zu kinds of steps; measure a smaller model",
+        return cli_fail(CLI_UNSUPPORTED,
+                        "the model has more than %zu kinds of steps; measure a smaller model",
                         capacity);
     k->times = 1;
     if (!product && !softmax)

@@ -181,11 +181,12 @@ int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r)
     int end = 0;
     if (sscanf(shape, "%llux%llux%llu%n", &m, &n, &k, &end) != 3 || shape[end] || m < 1 || n < 1 ||
         k < 1 || m > DIM_MAX || n > DIM_MAX || k > DIM_MAX)
-        return cli_fail(CLI_USAGE, "--shape %s: wanted MxNxK, each from 1 to %u", shape, DIM_MAX);
+        return cli_fail(CLI_USAGE, "--shape %s: it must be MxNxK, each from 1 to %u", shape,
+                        DIM_MAX);
     const struct activation *act = find_activation(activation ? activation : "none");
     if (!act)
         return cli_fail(CLI_USAGE,
-                        "--activation %s: unknown; fovea bench --help lists the activations",
+                        "--activation %s is unknown; fovea bench --help lists the activations",
                         activation);
     make(out, (uint32_t)m, (uint32_t)n, (uint32_t)k, act,
          s->compute == FOVEA_COMPUTE_AUTO ? FOVEA_COMPUTE_F32 : s->compute);

@@ -89,7 +89,8 @@ int bench_lm(bench_case *out, const cli_settings *s, const bench_request *reques
     out->release = release;
     fovea_model_describe(request->model, &info);
     if (!info.vocabulary)
-        return cli_fail(CLI_UNSUPPORTED, "bench lm %s: is not a language model; use bench model",
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench lm %s: this is not a language model; use bench model",
                         request->name);
     CLI_TRY(read_tokens(r, request, &o.rows));
     CLI_TRY(cli_choose(&form, "form", request->form, forms));

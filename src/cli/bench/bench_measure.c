@@ -105,7 +105,7 @@ static int verify(bench_case *c)
     if (*c->verify.text)
         return cli_fail(CLI_WRONG, "%s: verification failed: %s", c->title, c->verify.text);
     return cli_fail(CLI_WRONG,
-                    "%s: verification against %s failed: the error is %.3g of the largest value",
+                    "%s: verification against %s failed; the error is %.3g of the largest value",
                     c->title, c->verify.reference, c->verify.rel);
 }
 

@@ -94,7 +94,7 @@ int bench_results_read(json_t **out, const char *path)
     fclose(f);
     if (!good) {
         json_decref(list);
-        return cli_fail(CLI_INPUT, "%s: wanted results of fovea bench -o json or jsonl", path);
+        return cli_fail(CLI_INPUT, "%s must contain results of fovea bench -o json or jsonl", path);
     }
     *out = list;
     return CLI_OK;

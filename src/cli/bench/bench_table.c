@@ -109,16 +109,17 @@ static void show_legend(const struct output *o, const json_t *results)
     } statuses[] = {
         {"unstable",
          "the 95 percent interval of the median is wider than 1 percent: more --time narrows it"},
-        {"noisy", "p95 is more than 1.5 times the median: other programs disturbed it"},
+        {"noisy",
+         "p95 is more than 1.5 times the median, because other programs disturbed the measurement"},
         {"throttled", "the processor became slower during the case"},
         {"unverified", "--verify off"},
     };
     size_t i;
     json_t *r;
-    fputs("\nratio: p50 over that of the first case. ci: width of the 95 percent interval of the "
-          "median. of "
-          "peak: the least\ntime that this device's measured arithmetic and bandwidth allow, as a "
-          "share of p50. verify: largest error\nover largest value, against the reference.\n",
+    fputs("\nratio: p50 divided by that of the first case. ci: width of the 95 percent interval of "
+          "the median. of peak: the least\ntime that this device's measured arithmetic and "
+          "bandwidth allow, divided by p50. verify: largest error\ndivided by the largest value, "
+          "compared with the reference.\n",
           o->to);
     for (size_t k = 0; k < sizeof statuses / sizeof *statuses; k++) {
         bool there = false;
@@ -217,14 +218,15 @@ static void show_pace(const struct output *o, const json_t *r)
     const json_t *pace = json_object_get(r, "pace");
     if (!pace)
         return;
-    fprintf(o->to, "%s: %.0f frames in %.1f s, %.2f a second", bench_word(r, "title"),
+    fprintf(o->to, "%s: %.0f frames in %.1f s, %.2f per second", bench_word(r, "title"),
             bench_number(pace, "frames"), bench_number(pace, "seconds"),
             bench_number(pace, "achieved_fps"));
     if (json_object_get(pace, "rate_fps"))
-        fprintf(o->to, " of %.2f; deadlines missed %.0f, frames dropped %.0f, jitter %.3f ms",
+        fprintf(o->to,
+                ", at a rate of %.2f; deadlines missed %.0f, frames dropped %.0f, jitter %.3f ms",
                 bench_number(pace, "rate_fps"), bench_number(pace, "missed"),
                 bench_number(pace, "dropped"), bench_number(pace, "jitter_ms"));
-    fprintf(o->to, "; last over first %.3f\n\n", bench_number(pace, "slowdown"));
+    fprintf(o->to, "; last time over first %.3f\n\n", bench_number(pace, "slowdown"));
     if (json_object_get(pace, "series"))
         show_rows(o, json_object_get(pace, "series"), series_columns);
 }
@@ -234,8 +236,9 @@ static void show_profile(const struct output *o, const json_t *r)
     const json_t *profile = json_object_get(r, "profile");
     if (!profile)
         return;
-    fprintf(o->to, "%s: a traced frame %.3f ms, others %.3f ms\n\n", bench_word(r, "title"),
-            bench_number(profile, "traced_ms"), bench_number(profile, "untraced_ms"));
+    fprintf(o->to, "%s: a traced frame takes %.3f ms, other frames %.3f ms\n\n",
+            bench_word(r, "title"), bench_number(profile, "traced_ms"),
+            bench_number(profile, "untraced_ms"));
     show_rows(o, json_object_get(profile, "layers"), layer_columns);
     show_rows(o, json_object_get(profile, "sweeps"), sweep_columns);
 }

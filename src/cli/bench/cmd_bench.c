@@ -65,7 +65,8 @@ static int judge(const struct bench *b, const json_t *results)
     bench_foreach(results, i, r) {
         for (size_t k = 0; k < sizeof doubtful / sizeof *doubtful; k++)
             if (strcmp(bench_word(r, "status"), doubtful[k]) == 0)
-                return cli_fail(CLI_UNSTABLE, "%s: %s; try --time or a quieter, cooler machine",
+                return cli_fail(CLI_UNSTABLE,
+                                "%s: %s; try a longer --time, or a quieter, cooler machine",
                                 bench_word(r, "title"), doubtful[k]);
     }
     return CLI_OK;
@@ -86,9 +87,10 @@ static int report_interrupted(const struct bench *b, json_t *results)
 {
     const size_t n = json_array_size(results);
     const int code = n ? report(b, results) : CLI_OK;
-    fprintf(stderr, "fovea: interrupted; %zu of the %zu cases begun were timed%s%s\n", n,
+    fprintf(stderr, "fovea: interrupted; %zu of the %zu cases that were begun were timed%s%s\n", n,
             b->request.what == BENCH_FLOORS ? 1 : b->set.cases,
-            n && b->output.path ? ", and are in " : "", n && b->output.path ? b->output.path : "");
+            n && b->output.path ? ", and their results are in " : "",
+            n && b->output.path ? b->output.path : "");
     return code == CLI_INPUT ? code : interrupt_code();
 }
 
@@ -129,9 +131,9 @@ static int read_options(struct bench *b)
     b->allowed = 5;
     b->output.format = b->request.common.json ? BENCH_JSONL : BENCH_TEXT;
     if (b->fail_above && !b->baseline)
-        return cli_fail(
-            CLI_USAGE, "--fail-above %s: needs --baseline, which names the results to compare with",
-            b->fail_above);
+        return cli_fail(CLI_USAGE,
+                        "--fail-above %s needs --baseline FILE, the results to compare with",
+                        b->fail_above);
     CLI_TRY(cli_number(&b->options.runs, "runs", b->runs, 1, 1000000));
     CLI_TRY(cli_number(&b->options.warmup, "warmup", b->warmup, 0, 1000000));
     CLI_TRY(cli_real(&b->options.time, "time", b->time, 0.01, 86400));
@@ -164,7 +166,7 @@ static int load_model(bench_request *r)
 static int choose_kernels(bench_request *r, const char *kernel)
 {
     if (!kernel && !r->op)
-        return cli_fail(CLI_USAGE, "bench kernel takes a part of a kernel's name, or --op; fovea "
+        return cli_fail(CLI_USAGE, "bench kernel needs a part of a kernel's name, or --op; fovea "
                                    "info --kernels lists the names");
     r->kernel = kernel;
     r->name = r->of ? r->of : KERNEL_MODEL;
@@ -179,14 +181,14 @@ static int choose_what(bench_request *r, const char *what, const char *name)
     if (!bench_what_names[chosen])
         return cli_fail(
             CLI_UNSUPPORTED,
-            "bench %s: unknown; use gemm, attention, block, model, lm, kernel or floors", what);
+            "bench %s is unknown; use gemm, attention, block, model, lm, kernel or floors", what);
     r->what = (enum bench_what)chosen;
     if (r->what == BENCH_KERNEL)
         return choose_kernels(r, name);
     r->name = name;
     const bool model = r->what == BENCH_MODEL || r->what == BENCH_FLOORS || r->what == BENCH_LM;
     if (model && !name)
-        return cli_fail(CLI_USAGE, "bench %s takes a MODEL", what);
+        return cli_fail(CLI_USAGE, "bench %s needs a MODEL", what);
     if (!model && r->what != BENCH_BLOCK && name)
         return cli_fail(CLI_USAGE, "bench %s takes no argument \"%s\"; see --help", what, name);
     return name ? load_model(r) : CLI_OK;
@@ -228,16 +230,17 @@ static int check_floors(const struct bench *b)
 {
     const cli_common *common = &b->request.common;
     if (b->set.cases > 1)
-        return cli_fail(CLI_USAGE, "bench floors takes one size, attention and setting at a time");
+        return cli_fail(CLI_USAGE, "bench floors measures only one size, attention and setting at "
+                                   "a time; shorten the lists");
     if (common->dtype && strcmp(common->dtype, "f32") != 0)
-        return cli_fail(
-            CLI_UNSUPPORTED,
-            "bench floors --dtype %s: single products can have f32 weights only; leave out --dtype",
-            common->dtype);
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench floors --dtype %s is not possible, because single products have f32 "
+                        "weights; leave out --dtype",
+                        common->dtype);
     if (!b->set.list[0].on->cpu)
         return cli_fail(CLI_UNSUPPORTED,
-                        "bench floors --device %s: works on the CPU only, as elsewhere a step that "
-                        "runs alone would also copy its operands",
+                        "bench floors --device %s is not possible, because a single step on "
+                        "another device than the CPU would also copy its operands; use the CPU",
                         common->device);
     return CLI_OK;
 }
@@ -383,7 +386,7 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         else if (b->from && first < argc)
             code = cli_fail(
                 CLI_USAGE,
-                "--from %s: shows results of a file; leave out %s, which would be measured",
+                "--from %s shows the results of a file; leave out %s, which would be measured",
                 b->from, argv[first]);
         else if (!(code = read_options(b)))
             code = b->from ? show_from(b)

@@ -56,8 +56,9 @@ static int run_python(const char **argv)
         if (errno != ENOENT && errno != EACCES && errno != ENOTDIR)
             return cli_fail(CLI_UNSUPPORTED, "convert cannot run %s: %s", argv[0], strerror(errno));
     }
-    return cli_fail(CLI_UNSUPPORTED,
-                    "convert needs Python 3, and there is no python3 in PATH; apt install python3");
+    return cli_fail(
+        CLI_UNSUPPORTED,
+        "convert needs Python 3, but PATH has no python3; install it (apt install python3)");
 }
 
 int cli_convert(const cli_command *self, int argc, char **argv)

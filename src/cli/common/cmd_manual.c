@@ -165,7 +165,7 @@ int cli_manual(const cli_command *self, int argc, char **argv)
     }
     const cli_command *command = cli_command_find(argv[first]);
     if (!command)
-        return cli_fail(CLI_USAGE, "manual %s: no such command; fovea help lists them",
+        return cli_fail(CLI_USAGE, "manual %s: this command does not exist; fovea help lists them",
                         argv[first]);
     return cli_describe(command, page, NULL);
 }

@@ -111,7 +111,7 @@ static int list_folders(struct names *out, const char *folder)
     struct dirent **names;
     const int n = scandir(folder, &names, select_any, alphasort);
     if (n < 0)
-        return cli_fail(CLI_INPUT, "%s: cannot be read", folder);
+        return cli_fail(CLI_INPUT, "%s: the folder cannot be read", folder);
     out->list = cli_alloc((size_t)n + 1, sizeof *out->list);
     for (int i = 0; i < n; i++) {
         char *path = cli_text("%s/%s", folder, names[i]->d_name);
@@ -148,7 +148,7 @@ static int add_tree(dataset *d, const char *folder, const char *masks_folder, ui
     if (depth > DEPTH)
         return cli_fail(
             CLI_INPUT,
-            "%s: is nested deeper than %d folders; remove links that point back to an outer folder",
+            "%s is nested deeper than %d folders; remove links that point back to an outer folder",
             folder, DEPTH);
     int code = add_folder(d, folder, masks_folder, label);
     CLI_THEN(code, list_folders(&in, folder));
@@ -197,7 +197,7 @@ static int add_classes(dataset *d, const char *folder)
             add_class(d, in.list[i]);
             deeper += are_deeper(d, before, path);
         } else if (!code) {
-            cli_tell("%s: holds no picture, and is not a class", path);
+            cli_tell("%s contains no picture, so it is not a class", path);
         }
         free(path);
     }
@@ -208,7 +208,7 @@ static int add_classes(dataset *d, const char *folder)
 
 static int check_pictures(const dataset *d, const char *where)
 {
-    return d->n > 0 ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no pictures, %s", d->path, where);
+    return d->n > 0 ? CLI_OK : cli_fail(CLI_INPUT, "%s contains no pictures, %s", d->path, where);
 }
 
 /* Reports which subfolders are left out because the folder itself contains pictures, so that the
@@ -218,7 +218,7 @@ static int tell_folders(const dataset *d)
     struct names in = {0};
     const int code = list_folders(&in, d->folder);
     if (in.n > 0)
-        cli_tell("%s: holds pictures itself; its %zu folder%s, %s%s, %s left out", d->path, in.n,
+        cli_tell("%s contains pictures itself; its %zu folder%s, %s%s, %s left out", d->path, in.n,
                  in.n > 1 ? "s" : "", in.list[0], in.n > 1 ? " and others" : "",
                  in.n > 1 ? "are" : "is");
     cli_list_free(in.list);
@@ -240,11 +240,11 @@ static int open_folder(dataset *d)
     free(images);
     free(masks);
     free(with_depths);
-    CLI_THEN(code, check_pictures(d, "neither itself nor in folders named by class"));
+    CLI_THEN(code, check_pictures(d, "neither directly nor in folders named by class"));
     for (size_t i = 0; d->masks && i < d->n && !code; i++)
         if (!d->file[i].mask)
             code = cli_fail(CLI_INPUT,
-                            "%s: has no mask, but others in %s do; add it, or remove all masks",
+                            "%s has no mask, but others in %s do; add it, or remove all masks",
                             d->file[i].path, d->path);
     return code;
 }
@@ -253,8 +253,8 @@ int dataset_check_classes(const dataset *d)
 {
     return !d->deep ? CLI_OK
                     : cli_fail(CLI_INPUT,
-                               "%s: its folders hold folders of pictures, such as %s; use --data "
-                               "%s/%s if its folders are the classes",
+                               "%s: its folders contain folders of pictures, such as %s; use "
+                               "--data %s/%s if its folders are the classes",
                                d->path, d->file[0].path, d->path, d->class_name[0]);
 }
 
@@ -267,7 +267,7 @@ static bool is_packed(const fovea_tensor *t, uint32_t rank)
 
 static int wrong_tensor(const char *path, const char *name, const char *wanted)
 {
-    return cli_fail(CLI_INPUT, "%s: tensor \"%s\" is not %s", path, name, wanted);
+    return cli_fail(CLI_INPUT, "%s: tensor \"%s\" must be %s", path, name, wanted);
 }
 
 static int open_packed(dataset *d, const char *path)
@@ -275,7 +275,7 @@ static int open_packed(dataset *d, const char *path)
     CLI_TRY(cli_check(fovea_tensors_open(&d->packed, path)));
     const fovea_tensor *t = &d->images;
     if (!fovea_tensors_find(d->packed, "images", &d->images))
-        return cli_fail(CLI_INPUT, "%s: holds no tensor \"images\"", path);
+        return cli_fail(CLI_INPUT, "%s contains no tensor \"images\"", path);
     if (!is_packed(t, 4) || t->shape[3] != 3 || t->shape[1] > DATASET_SIDE ||
         t->shape[2] > DATASET_SIDE)
         return wrong_tensor(path, "images", "bytes (n, height, width, 3)");
@@ -283,19 +283,23 @@ static int open_packed(dataset *d, const char *path)
     if (fovea_tensors_find(d->packed, "masks", &d->packed_masks)) {
         const fovea_tensor *m = &d->packed_masks;
         if (!is_packed(m, 3) || memcmp(m->shape, t->shape, 3 * sizeof *m->shape) != 0)
-            return wrong_tensor(path, "masks", "bytes (n, height, width) as the images");
+            return wrong_tensor(path, "masks",
+                                "bytes (n, height, width) of the same shape as the images");
         d->masks = d->n;
     }
     if (!fovea_tensors_find(d->packed, "labels", &d->packed_labels))
         return CLI_OK;
     if (d->packed_labels.rank != 1 || d->packed_labels.shape[0] != d->n)
-        return wrong_tensor(path, "labels", "one class a picture (n)");
+        return wrong_tensor(path, "labels", "one class per picture (n)");
     float *label = cli_alloc(d->n, sizeof *label);
     d->label = cli_alloc(d->n, sizeof *d->label);
     int code = cli_check(fovea_tensors_read(&d->packed_labels, 0, d->n, label));
     for (size_t i = 0; i < d->n && !code; i++) {
         if (!(label[i] >= 0 && label[i] < DATASET_CLASSES))
-            code = cli_fail(CLI_INPUT, "%s: label %zu is %g, not a class", path, i, label[i]);
+            code = cli_fail(
+                CLI_INPUT,
+                "%s: label %zu is %g, which is not a class; classes are whole numbers from 0", path,
+                i, label[i]);
         else
             d->label[i] = (uint32_t)label[i];
         if (!code && d->label[i] >= d->classes)
@@ -318,7 +322,7 @@ static void begin(dataset *d, const char *path)
 
 static int wrong_path(const char *path, const char *wanted)
 {
-    return cli_fail(CLI_INPUT, "--data %s: is %s", path, wanted);
+    return cli_fail(CLI_INPUT, "--data %s is %s", path, wanted);
 }
 
 int dataset_open(dataset *d, const char *path)
@@ -328,7 +332,7 @@ int dataset_open(dataset *d, const char *path)
         return open_folder(d);
     if (cli_ends_with(path, ".safetensors"))
         return open_packed(d, path);
-    return wrong_path(path, "neither a folder of pictures nor a .safetensors");
+    return wrong_path(path, "neither a folder of pictures nor a .safetensors file");
 }
 
 int dataset_open_pictures(dataset *d, const char *path)
@@ -338,7 +342,7 @@ int dataset_open_pictures(dataset *d, const char *path)
         return wrong_path(path, "not a folder of pictures");
     CLI_TRY(add_tree(d, d->folder, NULL, DATASET_NO_LABEL, 0));
     d->masks = 0;
-    return check_pictures(d, "neither itself nor in folders in it");
+    return check_pictures(d, "neither directly nor in its folders");
 }
 
 const char *const dataset_reductions[] = {"no", "yes", NULL};
@@ -388,8 +392,9 @@ static int read_file(dataset_picture *out, const dataset_file *f, bool masked)
     out->own_mask = mask.rgb;
     out->mask = out->own_mask;
     if (mask.width != out->width || mask.height != out->height)
-        return cli_fail(CLI_INPUT, "%s: is %ux%u, but its picture %ux%u", f->mask, mask.width,
-                        mask.height, out->width, out->height);
+        return cli_fail(CLI_INPUT,
+                        "%s has %ux%u pixels, but its picture has %ux%u; make them equal", f->mask,
+                        mask.width, mask.height, out->width, out->height);
     return CLI_OK;
 }
 

@@ -37,7 +37,7 @@ static int unknown(const char *name)
     for (size_t i = 0; i < MOST && cli_commands[i].name; i++)
         names[i] = cli_commands[i].name;
     const char *likely = cli_likely(name, names);
-    return cli_fail(CLI_USAGE, "no command \"%s\"; %s%s%sfovea help lists them", name,
+    return cli_fail(CLI_USAGE, "command \"%s\" does not exist; %s%s%sfovea help lists them", name,
                     likely ? "did you mean \"" : "", likely ? likely : "", likely ? "\"? " : "");
 }
 
@@ -78,6 +78,8 @@ int main(int argc, char **argv)
 #endif
     const int code = run(argc - 1, argv + 1);
     if (fflush(stdout) || ferror(stdout))
-        return code ? code : cli_fail(CLI_INPUT, "cannot write to standard output");
+        return code ? code
+                    : cli_fail(CLI_INPUT, "cannot write to standard output; its reader may have "
+                                          "ended, or the disk may be full");
     return code;
 }

@@ -13,7 +13,10 @@ void *cli_alloc(size_t count, size_t size)
     if (p)
         memset(p, 0, count * size);
     else
-        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", count, size));
+        exit(cli_fail(
+            CLI_UNSUPPORTED,
+            "out of memory (%zu x %zu bytes); use a smaller input or a machine with more memory",
+            count, size));
     return p;
 }
 
@@ -24,6 +27,9 @@ void *cli_grow(void *array, size_t n, size_t size)
         return array;
     void *more = realloc(array, capacity * size);
     if (!more)
-        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", capacity, size));
+        exit(cli_fail(
+            CLI_UNSUPPORTED,
+            "out of memory (%zu x %zu bytes); use a smaller input or a machine with more memory",
+            capacity, size));
     return more;
 }

@@ -106,7 +106,7 @@ static size_t shared(cli_option *all, cli_common *c)
 static void add(cli_option *all, size_t *n, const cli_option *one)
 {
     if (*n == OPTIONS_MAX)
-        exit(cli_fail(CLI_UNSUPPORTED, "--%s: a command has %d options at most", one->name,
+        exit(cli_fail(CLI_UNSUPPORTED, "--%s: a command has at most %d options", one->name,
                       OPTIONS_MAX));
     all[(*n)++] = *one;
 }
@@ -194,7 +194,8 @@ static int unknown(const cli_command *self, const cli_option *all, size_t n, con
         names[i] = all[i].name;
     for (size_t i = 0; i < most; i++)
         if (strcmp(common[i].name, name) == 0)
-            return cli_fail(CLI_USAGE, "fovea %s takes no --%s; fovea %s --help lists its options",
+            return cli_fail(CLI_USAGE,
+                            "fovea %s has no option --%s; fovea %s --help lists its options",
                             self->name, name, self->name);
     const char *likely = cli_likely(name, names);
     return cli_fail(CLI_USAGE, "unknown option %s; %s%s%sfovea %s --help lists them", given,
@@ -304,7 +305,7 @@ int cli_real(double *out, const char *option, const char *text, double low, doub
     errno = 0;
     double v = strtod(text, &end);
     if (end == text || *end || errno || !isfinite(v) || v < low || v > high)
-        return cli_fail(CLI_USAGE, "--%s %s: wanted a number from %.10g to %.10g", option, text,
+        return cli_fail(CLI_USAGE, "--%s %s: it must be a number from %.10g to %.10g", option, text,
                         low, high);
     *out = v;
     return CLI_OK;
@@ -317,7 +318,7 @@ int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low
         return CLI_OK;
     CLI_TRY(cli_real(&v, option, text, low, high));
     if (v != floor(v))
-        return cli_fail(CLI_USAGE, "--%s %s: wanted a whole number", option, text);
+        return cli_fail(CLI_USAGE, "--%s %s: it must be a whole number", option, text);
     *out = (uint32_t)v;
     return CLI_OK;
 }
@@ -335,7 +336,7 @@ int cli_size(uint32_t *width, uint32_t *height, const char *text)
         ok = end != second && *second >= '0' && *second <= '9';
     }
     if (!ok || *end || w < 1 || h < 1 || w > SIDE_MAX || h > SIDE_MAX)
-        return cli_fail(CLI_USAGE, "--size %s: wanted WxH or N, sides from 1 to %d", text,
+        return cli_fail(CLI_USAGE, "--size %s: it must be WxH or N, with sides from 1 to %d", text,
                         SIDE_MAX);
     *width = (uint32_t)w;
     *height = (uint32_t)h;
@@ -355,7 +356,7 @@ int cli_choose(int *out, const char *option, const char *text, const char *const
         size_t at = strlen(all);
         snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
     }
-    return cli_fail(CLI_USAGE, "--%s %s: wanted one of %s", option, text, all);
+    return cli_fail(CLI_USAGE, "--%s %s: it must be one of %s", option, text, all);
 }
 
 const char *cli_dtype_name(fovea_dtype type)
@@ -450,13 +451,14 @@ int cli_settle(cli_settings *out, const cli_common *c)
     if (c->no_exif)
         cli_images_as_stored();
     if (strcmp(out->device, "all") == 0)
-        return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
+        return cli_fail(
+            CLI_USAGE, "--device all is not possible here; give one device; fovea info lists them");
     out->dtype = (fovea_dtype)type;
     out->compute = (fovea_compute)compute;
     out->rigor = (fovea_rigor)(rigor + FOVEA_RIGOR_ESTIMATE);
     out->dtype_given = c->dtype != NULL;
     if (type != 0 && !c->half)
-        return cli_fail(CLI_UNSUPPORTED, "--dtype %s: this works with f32 only", c->dtype);
+        return cli_fail(CLI_UNSUPPORTED, "--dtype %s: this command supports only f32", c->dtype);
     return cli_wisdom(c);
 }
 
@@ -473,8 +475,9 @@ enum { LIST_MOST = 255 };
 
 static int no_list(const char *option, const char *text)
 {
-    return cli_fail(CLI_USAGE, "--%s %s: wanted values between commas, %d at most", option, text,
-                    LIST_MOST);
+    return cli_fail(CLI_USAGE,
+                    "--%s %s: it must be a list of at most %d values, separated by commas", option,
+                    text, LIST_MOST);
 }
 
 /* Expands a range such as "256..65536*2" or "1..8+1" into `list`, from index *n on. */
@@ -486,7 +489,7 @@ static int unfold(char **list, size_t *n, const char *option, const char *item)
     if (sscanf(item, "%llu..%llu%c%llu%n", &low, &high, &how, &step, &end) != 4 || item[end] ||
         low < 1 || high > UINT32_MAX || step > UINT32_MAX ||
         !((how == '*' && step > 1) || (how == '+' && step > 0)))
-        return cli_fail(CLI_USAGE, "--%s %s: wanted a range A..B*FACTOR or A..B+STEP", option,
+        return cli_fail(CLI_USAGE, "--%s %s: it must be a range A..B*FACTOR or A..B+STEP", option,
                         item);
     if (low > high)
         return cli_fail(CLI_USAGE, "--%s %s: the range is empty; put the smaller number first",

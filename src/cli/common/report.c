@@ -73,8 +73,8 @@ void cli_print_json(json_t *object)
 {
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (!text)
-        exit(
-            cli_fail(CLI_INPUT, "a result is lost: a text in it is not UTF-8, or memory is short"));
+        exit(cli_fail(CLI_INPUT,
+                      "cannot write the JSON result: a string is not UTF-8, or memory ran out"));
     puts(text);
     free(text);
     json_decref(object);

@@ -18,25 +18,25 @@ static void tell_once(char **last, char *text)
 
 char *cli_products_text(const fovea_plan_info *plan)
 {
-    static const char tuning[] = "`fovea tune MODEL --accuracy 0.9995 PICTURE...` finds out "
-                                 "whether";
+    static const char tuning[] =
+        "`fovea tune MODEL --accuracy 0.9995 PICTURE...` finds out whether";
     static const char *const names[] = {"float32", "bfloat16", "int8"}; /* by fovea_compute */
     const bool wide = plan->compute == FOVEA_COMPUTE_F32;
     const char *name = names[plan->compute], *from = plan->compute_source;
     if (strcmp(from, "forced") == 0)
         return NULL;
     if (strcmp(from, "storage") == 0)
-        return cli_text("matrix products are float32, whatever storage type --dtype asks for");
+        return cli_text(
+            "matrix products are computed in float32 with every storage type of --dtype");
     if (strcmp(from, "device") != 0)
         return cli_text("products are %s, as tuned%s%s", name,
                         strcmp(from, "prior") == 0 ? " at another size" : "",
-                        wide ? "" : "; --compute f32 makes them float32");
-    return wide ? cli_text(
-                      "products are float32, as this device has no fast instructions for bfloat16; "
-                      "%s bf16 or int8 is faster and keeps the features",
-                      tuning)
-                : cli_text("products are %s, which this device has instructions for; --compute f32 "
-                           "makes them float32, and %s int8 is faster and keeps the features",
+                        wide ? "" : "; use --compute f32 for float32");
+    return wide ? cli_text("products are float32, because this device has no fast instructions for "
+                           "bfloat16; %s bf16 or int8 is faster and preserves the features",
+                           tuning)
+                : cli_text("products are %s, for which this device has instructions; --compute f32 "
+                           "makes them float32, and %s int8 is faster and preserves the features",
                            name, tuning);
 }
 
@@ -64,7 +64,7 @@ char *cli_reference_text(const fovea_plan_info *plan)
     return share < REFERENCE_SHARE
                ? NULL
                : cli_text("steps with %.0f %% of the estimated time have no optimised kernel and "
-                          "run on the plain C reference; `fovea plan MODEL --steps` marks them",
+                          "use the plain C reference; `fovea plan MODEL --steps` marks them",
                           100 * share);
 }
 

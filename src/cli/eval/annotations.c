@@ -34,7 +34,7 @@ static const json_t *member(const json_t *object, const char *key)
 
 /* ---- images, categories ---- */
 
-static const char an_id[] = "a number or a text";
+static const char an_id[] = "a number or a string";
 
 static int by_id(const void *a, const void *b)
 {
@@ -80,9 +80,9 @@ static int read_item(annotations_item *out, const annotations *a, const char *ke
     out->id = cli_text("%s", text);
     out->at = i;
     if (image && (!json_is_string(name) || json_string_length(name) == 0))
-        return wrong_member(a, key, i, "file_name", name, "the name of a file");
+        return wrong_member(a, key, i, "file_name", name, "a file name");
     if (name && !fv_json_id(buffer, name))
-        return wrong_member(a, key, i, "name", name, "a text");
+        return wrong_member(a, key, i, "name", name, "a string");
     if (image)
         read_file_name(out, json_string_value(name));
     else if (name)
@@ -124,7 +124,7 @@ static int read_items(annotations_item **out, size_t *n, const annotations *a, c
 {
     const json_t *list = json_object_get(a->root, key);
     if (json_array_size(list) == 0)
-        return cli_fail(CLI_INPUT, "--annotations %s: has no %s; it must be in COCO's format",
+        return cli_fail(CLI_INPUT, "--annotations %s has no %s; the file must be in COCO's format",
                         a->path, key);
     *n = json_array_size(list);
     *out = cli_alloc(*n, sizeof **out);
@@ -217,11 +217,11 @@ static int tell_strays(const annotations *a, size_t strays, size_t first)
     const char *id = fv_json_id(buffer, member(from, key));
     if (a->n == 0)
         return cli_fail(CLI_INPUT,
-                        "--annotations %s: none of its %zu annotations is of a listed image and "
-                        "category; %s of annotations[%zu] is %s, which no %s has",
+                        "--annotations %s: none of its %zu annotations refers to a listed image "
+                        "and category; %s of annotations[%zu] is %s, which no %s has",
                         a->path, strays, key, first, id, of_image ? "image" : "category");
-    cli_tell("%s: %zu of its %zu annotations are left out, as their images or categories are not "
-             "listed; annotations[%zu] is the first, with %s %s",
+    cli_tell("%s: %zu of its %zu annotations are left out, because their images or categories are "
+             "not listed; the first is annotations[%zu], with %s %s",
              a->path, strays, strays + a->n, first, key, id);
     return CLI_OK;
 }
@@ -249,7 +249,7 @@ int annotations_read(annotations *a, const char *path)
     CLI_TRY(cli_json_read(&a->root, path));
     if (!json_is_object(a->root))
         return cli_fail(CLI_INPUT,
-                        "--annotations %s: is a list, like a file of results; wanted COCO's "
+                        "--annotations %s is a list, like a file of results; it must be in COCO's "
                         "format, an object with images, categories and annotations",
                         path);
     CLI_TRY(read_items(&a->image, &a->images, a, "images"));

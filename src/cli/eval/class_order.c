@@ -87,11 +87,10 @@ static void tell_doubles(const eval_run *r)
     if (doubles == 0)
         return;
     const uint32_t k = r->class_of[first];
-    cli_tell(
-        "%zu folder%s named like several classes, of which the first is used: %s is %u and %u; use "
-        "--class-order FILE to tell them apart",
-        doubles, doubles > 1 ? "s are" : " is", r->data.class_name[first], k,
-        find_label(r, r->data.class_name[first], k + 1));
+    cli_tell("%zu folder%s named like several classes, of which the first is used: %s is %u and "
+             "%u; use --class-order FILE to tell them apart",
+             doubles, doubles > 1 ? "s are" : " is", r->data.class_name[first], k,
+             find_label(r, r->data.class_name[first], k + 1));
 }
 
 /* ---- by numbers ---- */
@@ -154,7 +153,7 @@ static int take_numbers(eval_run *r, const numbered *by)
                 r->data_path, d->class_name[by[i - 1].folder], name);
         if (k >= r->s.info.classes)
             return cli_fail(CLI_INPUT,
-                            "%s: folder %s has number %lu; the classes of the model are 0 to %u",
+                            "%s: folder %s has number %lu, but the model's classes are 0 to %u",
                             r->data_path, name, k, r->s.info.classes - 1);
         r->class_of[by[i].folder] = (uint32_t)k;
     }
@@ -236,7 +235,7 @@ static int read_lines(json_t **out, const char *path)
     char *line = NULL;
     size_t capacity = 0;
     if (!f)
-        return cli_fail(CLI_INPUT, "--class-order %s: %s; wanted name, number or a file", path,
+        return cli_fail(CLI_INPUT, "--class-order %s: %s; give name, number or a file", path,
                         strerror(errno));
     *out = json_array();
     while (getline(&line, &capacity, f) > 0) {
@@ -270,8 +269,7 @@ static int match_file(eval_run *r)
         const char *name = r->data.class_name[i];
         const int64_t k = is_json ? class_in_json(order, name) : class_in_lines(order, name);
         if (k < 0)
-            code = cli_fail(CLI_INPUT, "--class-order %s: does not name folder %s; add it", path,
-                            name);
+            code = cli_fail(CLI_INPUT, "--class-order %s has no folder %s; add it", path, name);
         else if (k >= r->s.info.classes)
             code = cli_fail(CLI_INPUT,
                             "--class-order %s: %s is class %lld, but the model has only %u classes",
@@ -318,10 +316,9 @@ static int match_order(eval_run *r)
     CLI_TRY(dataset_check_classes(d));
     if (d->classes != classes)
         return cli_fail(
-            CLI_INPUT,
-            "%s: none of its %zu folders has the name of one of the model's %u classes%s",
+            CLI_INPUT, "%s: none of its %zu folders is named like one of the model's %u classes%s",
             r->data_path, d->classes, classes,
-            d->classes < classes ? "; use --class-order number for numbers in their names, or "
+            d->classes < classes ? "; use --class-order number if the names contain numbers, or "
                                    "--class-order FILE for the order in a file"
                                  : "");
     for (size_t i = 0; i < d->classes; i++)
@@ -336,13 +333,14 @@ static int match_packed(eval_run *r)
     for (size_t i = 0; i < r->data.classes; i++)
         r->class_of[i] = (uint32_t)i;
     if (r->class_order)
-        return cli_fail(CLI_USAGE,
-                        "--class-order needs folders; %s already has the numbers of classes",
-                        r->data_path);
+        return cli_fail(
+            CLI_USAGE,
+            "--class-order needs folders, but %s already has class numbers; leave it out",
+            r->data_path);
     if (r->data.classes > r->s.info.classes)
-        return cli_fail(CLI_INPUT, "%s: has class %zu, but the model has only %u classes",
+        return cli_fail(CLI_INPUT, "%s has class %zu, but the model has only %u classes",
                         r->data_path, r->data.classes - 1, r->s.info.classes);
-    eval_tell_mapping(r, "labels are the numbers of classes, from 0");
+    eval_tell_mapping(r, "labels are class numbers, counted from 0");
     return CLI_OK;
 }
 
@@ -370,10 +368,10 @@ int eval_match_classes(eval_run *r)
         return match_order(r);
     if (found < folders)
         return cli_fail(CLI_INPUT,
-                        "%s: only %zu of %zu folders have the name of a class of the model, %s has "
+                        "%s: only %zu of %zu folders are named like a class of the model; %s is "
                         "not; use --class-order for another rule",
                         r->data_path, found, folders, r->data.class_name[missing]);
     tell_doubles(r);
-    eval_tell_mapping(r, "classes matched by name: %zu of %zu", found, folders);
+    eval_tell_mapping(r, "classes are matched by name: %zu of %zu", found, folders);
     return CLI_OK;
 }

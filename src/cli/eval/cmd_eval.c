@@ -22,9 +22,9 @@ static int choose_task(eval_run *r)
         r->task = &eval_classes;
     return r->task ? CLI_OK
                    : cli_fail(CLI_INPUT,
-                              "%s: its pictures have no classes, masks or depths; use "
-                              "--annotations FILE, which names objects in them, or --against "
-                              "MODEL2, which compares features without labels",
+                              "%s: the pictures have no classes, masks or depths; use "
+                              "--annotations FILE with the objects in them, or --against MODEL2, "
+                              "which compares features without labels",
                               r->data_path);
 }
 
@@ -52,7 +52,7 @@ static int check_depth(const eval_run *r)
     const char *option = r->align_text ? "align" : r->scale_text ? "depth-scale" : NULL;
     if (!option || r->task == &eval_depth)
         return CLI_OK;
-    return cli_fail(CLI_USAGE, "--%s is for depth, for which %s needs the folders images and depth",
+    return cli_fail(CLI_USAGE, "--%s is only for depth, but %s has no folders images and depth",
                     option, r->data_path);
 }
 
@@ -96,7 +96,7 @@ static int finish(eval_run *r)
     int code = eval_cases_run(r);
     if (code && code == interrupt_code())
         cli_tell("interrupted; %s", r->output ? "the same command with --resume continues"
-                                              : "with -o FILE it could continue by --resume");
+                                              : "with -o FILE, --resume could continue it");
     CLI_THEN(code, eval_output_write(r));
     eval_journal_end(r, !code);
     return code;

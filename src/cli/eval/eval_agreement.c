@@ -11,7 +11,7 @@ static int begin(eval_run *r)
     CLI_TRY(cli_load_model(&r->other, r->against, NULL, NULL));
     r->other_output = cli_features_output(r->other);
     if (!own || !r->other_output)
-        return cli_fail(CLI_UNSUPPORTED, "%s: has no features of patches; name another model",
+        return cli_fail(CLI_UNSUPPORTED, "%s has no patch features; choose another model",
                         own ? r->against : r->path);
     eval_want(r, own);
     return CLI_OK;
@@ -23,12 +23,13 @@ static int check(const eval_runner *a, const eval_runner *b)
     if (x->grid_width == y->grid_width && x->grid_height == y->grid_height &&
         x->columns == y->columns)
         return CLI_OK;
-    return cli_fail(
-        CLI_UNSUPPORTED, "%s gives %ux%u patches of %u channels, but %s %ux%u of %u; %s", a->path,
-        x->grid_width, x->grid_height, x->columns, b->path, y->grid_width, y->grid_height,
-        y->columns,
-        a->info.width != b->info.width ? "use --size to give both models the same picture"
-                                       : "these cannot be compared");
+    return cli_fail(CLI_UNSUPPORTED,
+                    "%s gives %ux%u patches of %u channels, but %s gives %ux%u patches of %u; %s",
+                    a->path, x->grid_width, x->grid_height, x->columns, b->path, y->grid_width,
+                    y->grid_height, y->columns,
+                    a->info.width != b->info.width
+                        ? "use --size to give both models the same picture"
+                        : "they cannot be compared");
 }
 
 static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,

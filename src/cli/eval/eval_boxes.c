@@ -20,16 +20,16 @@ static int check_missing(const eval_run *r, const file_match *m)
             first = i;
         }
     if (missing == a->images)
-        return cli_fail(CLI_INPUT, "%s: holds none of the pictures that %s names, such as %s",
+        return cli_fail(CLI_INPUT, "%s contains none of the pictures that %s lists, such as %s",
                         r->data_path, r->annotations_path, a->image[first].name);
     if (missing > 0 && r->common.strict)
-        return cli_fail(CLI_INPUT, "%s: names %s, which is not in %s", r->annotations_path,
-                        a->image[first].name, r->data_path);
+        return cli_fail(CLI_INPUT, "%s lists %s, which is not in %s; add it, or leave out --strict",
+                        r->annotations_path, a->image[first].name, r->data_path);
     if (missing > 0)
-        cli_tell("%s: %zu of its %zu pictures are not in %s and are left out, %s is the first",
+        cli_tell("%s: %zu of its %zu pictures are not in %s and are left out; the first is %s",
                  r->annotations_path, missing, a->images, r->data_path, a->image[first].name);
     if (m->folders_differ)
-        cli_tell("%s: its folders are not those of %s; pictures are found by their file names only",
+        cli_tell("%s: its folders differ from those of %s; pictures are matched only by file name",
                  r->annotations_path, r->data_path);
     return CLI_OK;
 }
@@ -67,7 +67,8 @@ static int choose_pictures(eval_run *r)
 {
     const annotations *a = &r->annotations;
     if (!r->data.file)
-        return cli_fail(CLI_INPUT, "--annotations needs a folder of pictures; %s is not one",
+        return cli_fail(CLI_INPUT,
+                        "--annotations needs a folder of pictures, but %s is not a folder",
                         r->data_path);
     char **file = cli_alloc(r->data.n, sizeof *file);
     const char **name = cli_alloc(a->images, sizeof *name);
@@ -154,17 +155,16 @@ static int match_numbers(eval_run *r)
         if ((by_id && !class_by_id(&at, a->category[c].id)) || at >= r->classes)
             return cli_fail(CLI_INPUT,
                             "%s: category %s is not one of the model's %zu classes, which have no "
-                            "names; \"id2label\" in config.json gives them names",
+                            "names; name them with \"id2label\" in config.json",
                             r->annotations_path, a->category[c].id, r->classes);
         r->class_of[at] = (uint32_t)c;
     }
     if (by_id)
-        eval_tell_mapping(r,
-                          "the model's classes have no names: the id of a category is its class");
+        eval_tell_mapping(r, "the model's classes have no names: category ids are used as classes");
     else
         eval_tell_mapping(r,
-                          "the model's classes have no names: they are the %zu categories in the "
-                          "order of their ids",
+                          "the model's classes have no names: the %zu categories in the order of "
+                          "their ids are used as classes",
                           a->categories);
     return CLI_OK;
 }
@@ -193,11 +193,12 @@ static int match_categories(eval_run *r)
         return match_numbers(r);
     if (found == 0)
         return cli_fail(CLI_INPUT,
-                        "%s: none of its %zu categories has the name of one of the model's %zu "
+                        "%s: none of its %zu categories is named like one of the model's %zu "
                         "classes; set \"id2label\" in config.json",
                         r->annotations_path, a->categories, r->classes);
-    eval_tell_mapping(r, "classes matched by name: %zu of %zu categories%s", found, a->categories,
-                      found < a->categories ? "; objects of the others count as not found" : "");
+    eval_tell_mapping(
+        r, "classes are matched by name: %zu of %zu categories%s", found, a->categories,
+        found < a->categories ? "; objects of the other categories count as not found" : "");
     return CLI_OK;
 }
 
@@ -205,7 +206,7 @@ static int begin(eval_run *r)
 {
     const char *name;
     if (r->s.info.boxes == 0)
-        return cli_fail(CLI_UNSUPPORTED, "%s: finds no boxes; --against MODEL2 compares features",
+        return cli_fail(CLI_UNSUPPORTED, "%s is not a detector; --against MODEL2 compares features",
                         r->path);
     for (size_t i = 0; (name = fovea_model_output(r->s.model, i)); i++)
         if (cli_makes_boxes(r->s.model, name))

@@ -8,7 +8,8 @@ static int begin(eval_run *r)
     /* a detector's logits belong to queries */
     if (cli_makes_boxes(r->s.model, "logits") || !eval_want(r, "logits"))
         return cli_fail(CLI_UNSUPPORTED,
-                        "%s: has no head for classes; --against MODEL2 compares features", r->path);
+                        "%s has no classification head; --against MODEL2 compares features",
+                        r->path);
     return eval_match_classes(r);
 }
 

@@ -15,13 +15,13 @@ static int check_align(const eval_run *r)
     const bool affine = r->align == DEPTH_AFFINE;
     if (!r->s.info.metric && !affine)
         return cli_fail(CLI_USAGE,
-                        "%s: gives relative depth (larger is nearer), not metres; use --align "
-                        "affine to fit it to the true depths of each picture first",
+                        "%s predicts relative depth (larger is nearer), not metres; use --align "
+                        "affine to fit it to the true depths of each picture",
                         r->path);
     if (r->s.info.metric && affine)
         return cli_fail(CLI_USAGE,
-                        "%s: gives metres, but --align affine is for inverse depth of relative "
-                        "models; use --align median to ignore a wrong scale",
+                        "%s predicts metres, but --align affine is for relative models; use "
+                        "--align median to ignore a wrong scale",
                         r->path);
     return CLI_OK;
 }
@@ -30,8 +30,8 @@ static int begin(eval_run *r)
 {
     return eval_want(r, "predicted_depth")
                ? check_align(r)
-               : cli_fail(CLI_UNSUPPORTED, "%s: gives no depth; --against MODEL2 compares features",
-                          r->path);
+               : cli_fail(CLI_UNSUPPORTED,
+                          "%s predicts no depth; --against MODEL2 compares features", r->path);
 }
 
 static int compare(json_t *record, const eval_run *r, const eval_runner *run, const cli_image *map,
@@ -54,9 +54,9 @@ static int compare(json_t *record, const eval_run *r, const eval_runner *run, co
         json_object_set_new(record, "delta1", json_real(e.delta1));
     }
     free(found);
-    return n > 0 ? CLI_OK
-                 : cli_fail(EVAL_SKIP, "%s: has no known depth in the part that the model sees",
-                            path);
+    return n > 0
+               ? CLI_OK
+               : cli_fail(EVAL_SKIP, "%s: no depth is known in the part that the model sees", path);
 }
 
 static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
@@ -65,7 +65,8 @@ static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_pict
     cli_image map;
     (void)p;
     if (c->run.out.columns != 1 || c->run.out.grid_width == 0)
-        return cli_fail(CLI_UNSUPPORTED, "%s: its depth output is not a picture", r->path);
+        return cli_fail(CLI_UNSUPPORTED, "%s: the depth output is not a picture; use another model",
+                        r->path);
     char *path = depth_truth_path(r->data_path, r->data.file[index].path);
     int code = cli_depth_read(&map, path) ? EVAL_SKIP : CLI_OK;
     if (!code) {

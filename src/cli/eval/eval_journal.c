@@ -111,12 +111,12 @@ static int compare(const eval_run *r, const json_t *head)
     int code = CLI_OK;
     if (!schema || strcmp(schema, JOURNAL_SCHEMA) != 0)
         code =
-            cli_fail(CLI_INPUT, "%s.journal: is not a journal; remove it to start over", r->output);
+            cli_fail(CLI_INPUT, "%s.journal is not a journal; remove it to start again", r->output);
     json_object_foreach(now, key, value)
         if (!code && !json_equal(value, json_object_get(before, key)))
             code = cli_fail(CLI_INPUT,
-                            "%s.journal: was made with another %s; resume with the same options, "
-                            "or name another file with -o",
+                            "%s.journal was written with another %s; resume with the same options, "
+                            "or choose another file with -o",
                             r->output, key);
     json_decref(now);
     return code;
@@ -171,14 +171,14 @@ int eval_journal_begin(eval_run *r)
 {
     int code;
     if (!r->output)
-        return r->resume
-                   ? cli_fail(CLI_USAGE, "--resume needs -o, next to whose file the journal is")
-                   : CLI_OK;
+        return r->resume ? cli_fail(CLI_USAGE,
+                                    "--resume needs -o FILE, because the journal is FILE.journal")
+                         : CLI_OK;
     char *path = path_of(r);
     FILE *from = r->resume ? fopen(path, "r") : NULL;
     if (!r->resume && access(path, F_OK) == 0)
-        code = cli_fail(CLI_USAGE, "%s: has an earlier run; --resume continues it, or remove it",
-                        path);
+        code = cli_fail(CLI_USAGE,
+                        "%s is from an earlier run; continue it with --resume, or remove it", path);
     else
         code = from ? go_on(r, path, from) : begin_anew(r, path);
     free(path);

@@ -190,8 +190,8 @@ static int check(const eval_run *r)
         const size_t n = json_array_size(records);
         json_decref(records);
         if (n == 0)
-            return cli_fail(CLI_INPUT, "%s: none of %zu pictures could be evaluated", r->data_path,
-                            r->data.n);
+            return cli_fail(CLI_INPUT, "%s: none of its %zu pictures could be evaluated",
+                            r->data_path, r->data.n);
     }
     return CLI_OK;
 }

@@ -12,19 +12,20 @@ static int begin(eval_run *r)
     if (masks ? !eval_want(r, "masks_queries_logits") || !eval_want(r, "class_queries_logits")
               : !name || !eval_want(r, name))
         return cli_fail(CLI_UNSUPPORTED,
-                        "%s: has no segmentation head; add a linear one to its folder as "
+                        "%s has no segmentation head; add a linear one to its folder as "
                         "segmentation.safetensors",
                         r->path);
     if (r->s.info.segments > SEGMENT_CLASSES)
-        return cli_fail(CLI_UNSUPPORTED, "%s: its head has %u classes; masks can have at most %d",
-                        r->path, r->s.info.segments, SEGMENT_CLASSES);
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s: the head has %u classes, but masks can have at most %d", r->path,
+                        r->s.info.segments, SEGMENT_CLASSES);
     CLI_TRY(dataset_reduce(&r->data, r->reduce_labels, &r->s.info));
     if (r->data.reduce)
-        eval_tell_mapping(r, "masks: 0 and 255 mean no class, k means class k - 1, as %s says",
-                          r->reduce_labels ? "--reduce-labels"
-                                           : "do_reduce_labels of the model's preprocessing");
+        eval_tell_mapping(
+            r, "masks: 0 and 255 mean no class, and k means class k - 1, because of %s",
+            r->reduce_labels ? "--reduce-labels" : "do_reduce_labels of the model's preprocessing");
     else
-        eval_tell_mapping(r, "masks: k means class k, 255 means no class");
+        eval_tell_mapping(r, "masks: k means class k, and 255 means no class");
     return CLI_OK;
 }
 
@@ -40,10 +41,10 @@ static int check_mask(uint64_t *labelled, const eval_run *r, const dataset_pictu
     if (top < r->s.info.segments)
         return CLI_OK;
     char *name = eval_picture_name(r, index);
-    cli_tell("%s: its mask has class %u, but the head has only %u classes%s", name, top,
+    cli_tell("%s: the mask has class %u, but the head has only %u classes%s", name, top,
              r->s.info.segments,
              top == r->s.info.segments && !r->data.reduce
-                 ? "; use --reduce-labels yes if 0 is not a class and classes begin with 1"
+                 ? "; use --reduce-labels yes if 0 is not a class and classes start at 1"
                  : "");
     free(name);
     return EVAL_SKIP;

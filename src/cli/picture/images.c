@@ -34,7 +34,8 @@ static int read_file(struct picture_bytes *out, const char *path)
     if (!failed && size > 0)
         return CLI_OK;
     free(data);
-    return picture_bad(path, failed ? "cannot be read, or is larger than 1 GiB" : "is empty");
+    return picture_bad(path, failed ? "the file cannot be read, or is larger than 1 GiB"
+                                    : "the file is empty");
 }
 
 static bool as_stored; /* ignore EXIF's orientation */
@@ -54,13 +55,13 @@ static int refuse(const char *path, const struct picture_kind *kind, enum pictur
 {
     static const char *const read[] = {
         [PICTURE_COLOURS] = "JPEG, PNG, WebP, TIFF, BMP, PBM, PGM or PPM",
-        [PICTURE_INDICES] = "PNG or PGM, which masks of classes must be",
-        [PICTURE_DEPTHS] = "PNG, which depths must be"};
+        [PICTURE_INDICES] = "PNG or PGM, as masks of classes must be",
+        [PICTURE_DEPTHS] = "PNG, as depths must be"};
     if (!kind->name)
-        return cli_fail(CLI_INPUT, "%s: is not a %s", path, read[what]);
+        return cli_fail(CLI_INPUT, "%s is not a %s", path, read[what]);
     if (!kind->remedy)
-        return cli_fail(CLI_INPUT, "%s: is %s, no %s", path, kind->name, read[what]);
-    return cli_fail(CLI_INPUT, "%s: is %s; %s", path, kind->name, kind->remedy);
+        return cli_fail(CLI_INPUT, "%s is %s, not a %s", path, kind->name, read[what]);
+    return cli_fail(CLI_INPUT, "%s is %s; %s", path, kind->name, kind->remedy);
 }
 
 static int read_picture(cli_image *out, const char *path, enum picture_what what)
@@ -87,7 +88,7 @@ static int read_picture(cli_image *out, const char *path, enum picture_what what
         code = picture_read_bmp(out, path, &b);
     free(b.data);
     if (!code && !as_stored && !orientation_apply(out, what, orientation))
-        code = picture_bad(path, "not enough memory to turn it upright");
+        code = picture_bad(path, "not enough memory to rotate the picture");
     if (code)
         cli_image_free(out);
     return code;

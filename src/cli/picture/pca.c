@@ -192,8 +192,7 @@ static int read_part(double *out, fovea_tensors *file, const char *path, const c
     if (!fovea_tensors_find(file, name, &t) || t.elements != n)
         return cli_fail(
             CLI_INPUT,
-            "%s: is not a basis of features; --pca-basis writes one if the file does not exist",
-            path);
+            "%s is not a basis of features; give a file that does not exist to create one", path);
     float *values = cli_alloc(n, sizeof *values);
     const int code = cli_check(fovea_tensors_read(&t, 0, n, values));
     for (size_t i = 0; i < n; i++)

@@ -43,7 +43,8 @@ static int read_header(struct bmp *bmp, const char *path)
     bmp->pixels = number(bmp->data + 10, 4);
     bmp->behind = FILE_HEADER + bmp->header;
     if (!is_header(bmp->header))
-        return cli_fail(CLI_INPUT, "%s: is a BMP with an unknown header of %zu bytes", path,
+        return cli_fail(CLI_INPUT,
+                        "%s is a BMP with an unknown header of %zu bytes; convert it to PNG", path,
                         bmp->header);
     if (bmp->size < FILE_HEADER + bmp->header)
         return picture_bad(path, "the file ends early");
@@ -68,19 +69,18 @@ static int check_kind(const struct bmp *bmp, const char *path)
     static const char *const names[] = {"", "RLE8", "RLE4", "bit fields", "JPEG", "PNG"};
     const uint32_t bits = bmp->bits, how = bmp->compression;
     if (how > BIT_FIELDS)
-        return cli_fail(CLI_INPUT, "%s: is a BMP with %s inside; convert it to PNG", path,
+        return cli_fail(CLI_INPUT, "%s is a BMP with %s inside; convert it to PNG", path,
                         how < 6 ? names[how] : "an unknown compression");
     if (bits != 1 && bits != 4 && bits != 8 && bits != 16 && bits != 24 && bits != 32)
-        return cli_fail(CLI_INPUT,
-                        "%s: is a BMP of %u bits per pixel; those of 1, 4, 8, 16, 24 "
-                        "and 32 are read",
-                        path, bits);
+        return cli_fail(
+            CLI_INPUT,
+            "%s is a BMP with %u bits per pixel; only 1, 4, 8, 16, 24 and 32 bits are supported",
+            path, bits);
     if ((how == RLE8 && bits != 8) || (how == RLE4 && bits != 4) ||
         (how == BIT_FIELDS && bits < 16))
-        return cli_fail(CLI_INPUT,
-                        "%s: is a BMP with %s and %u bits per pixel, a combination that the format "
-                        "does not have",
-                        path, names[how], bits);
+        return cli_fail(
+            CLI_INPUT, "%s is a BMP with %s and %u bits per pixel, which the format does not allow",
+            path, names[how], bits);
     return CLI_OK;
 }
 
@@ -113,10 +113,10 @@ static int read_fields(struct bmp *bmp, const char *path)
         if (known == 4)
             return CLI_OK;
     }
-    return cli_fail(CLI_INPUT,
-                    "%s: is a BMP with bit fields %x, %x, %x, %x, which are not read; "
-                    "convert it to PNG",
-                    path, mask[0], mask[1], mask[2], mask[3]);
+    return cli_fail(
+        CLI_INPUT,
+        "%s is a BMP with bit fields %x, %x, %x, %x, which are not supported; convert it to PNG",
+        path, mask[0], mask[1], mask[2], mask[3]);
 }
 
 static int read_palette(struct bmp *bmp, const char *path)
@@ -125,7 +125,7 @@ static int read_palette(struct bmp *bmp, const char *path)
     const size_t colours = bmp->colours ? bmp->colours : (size_t)1 << bmp->bits;
     if (colours > 256)
         return cli_fail(CLI_INPUT,
-                        "%s: is a BMP with %zu colours in its palette; 1 to 256 can be read", path,
+                        "%s is a BMP with %zu colours in its palette; 1 to 256 are supported", path,
                         colours);
     bool ramp = true; /* whether each colour i is grey with value i */
     for (size_t i = 0; i < colours && bmp->size - at >= (i + 1) * entry; i++) {
@@ -248,7 +248,7 @@ int picture_read_bmp(cli_image *out, const char *path, const struct picture_byte
         CLI_TRY(read_palette(&bmp, path));
     bmp.pixels = bmp.pixels ? bmp.pixels : bmp.behind;
     if (bmp.pixels < FILE_HEADER + bmp.header)
-        return picture_bad(path, "has pixels that begin within its header");
+        return picture_bad(path, "the pixels begin inside the header");
     /* A run of 255 pixels takes two bytes; a move skips up to 255 rows. */
     const bool runs = bmp.compression == RLE8 || bmp.compression == RLE4;
     CLI_TRY(picture_begin(out, path, b, bmp.width, bmp.height,

@@ -84,7 +84,7 @@ static void limit_scans(j_common_ptr jpeg)
     struct decoder *d = jpeg->client_data;
     if (((j_decompress_ptr)jpeg)->input_scan_number <= SCANS_MOST)
         return;
-    snprintf(d->text, sizeof d->text, "has more than %d scans", SCANS_MOST);
+    snprintf(d->text, sizeof d->text, "the JPEG has more than %d scans", SCANS_MOST);
     longjmp(d->back, 1);
 }
 
@@ -241,8 +241,8 @@ int picture_read_jpeg(cli_image *out, const char *path, const struct picture_byt
     if (!read_header(&h, &upper.decoder, b))
         return picture_bad(path, upper.decoder.text);
     if (h.components != 1 && h.components != 3 && h.components != 4)
-        return cli_fail(CLI_INPUT, "%s: is a JPEG of %d components; 1, 3 and 4 are read", path,
-                        h.components);
+        return cli_fail(CLI_INPUT, "%s is a JPEG with %d components; only 1, 3 and 4 are supported",
+                        path, h.components);
     CLI_TRY(picture_begin(out, path, b, h.width, h.height, PIXELS_PER_BYTE));
     *orientation = orientation_of_jpeg(b->data, b->size);
     lower.from = cut(&h);
@@ -263,9 +263,9 @@ int picture_read_jpeg(cli_image *out, const char *path, const struct picture_byt
                       int *orientation)
 {
     (void)out, (void)b, (void)orientation;
-    return cli_fail(CLI_UNSUPPORTED,
-                    "%s: is a JPEG; this program was built without libjpeg (Debian: libjpeg-dev)",
-                    path);
+    return cli_fail(
+        CLI_UNSUPPORTED,
+        "%s is a JPEG, but this program was built without libjpeg (Debian: libjpeg-dev)", path);
 }
 
 #endif

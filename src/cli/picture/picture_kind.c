@@ -20,7 +20,8 @@ struct signature {
 
 #define CONVERT "convert it to PNG or JPEG"
 #define FRAMES                                                                                     \
-    "make frames of it with ffmpeg: ffmpeg -v error -i FILE -f image2pipe -c:v ppm - | fovea run " \
+    "convert it to frames with ffmpeg: ffmpeg -v error -i FILE -f image2pipe -c:v ppm - | fovea "  \
+    "run MODEL - --raw ppm"                                                                        \
     "MODEL - --raw ppm"
 #define AT(at, bytes, format, name, remedy)                                                        \
     {                                                                                              \
@@ -67,12 +68,12 @@ static const struct signature signatures[] = {
     OTHER(188, "\x47", "a video (MPEG transport stream)", FRAMES),
     OTHER(0, "FLV\1", "a video (FLV)", FRAMES),
     OTHER(0, "OggS", "a video (Ogg)", FRAMES),
-    {0, 10, "YUV4MPEG2 ", PICTURE_Y4M, "a video (Y4M)", "fovea run takes it as an input"},
+    {0, 10, "YUV4MPEG2 ", PICTURE_Y4M, "a video (Y4M)", "fovea run reads it as an input"},
     OTHER(0, "\0\0\0\x0cjP  ", "a JPEG 2000", CONVERT),
     OTHER(0, "\xff\x4f\xff\x51", "a JPEG 2000", CONVERT),
     OTHER(0, "\0\0\0\x0cJXL ", "a JPEG XL", CONVERT),
     OTHER(0, "\xff\x0a", "a JPEG XL", CONVERT),
-    OTHER(0, "8BPS", "a file of Photoshop", CONVERT),
+    OTHER(0, "8BPS", "a Photoshop file", CONVERT),
     OTHER(0, "gimp xcf", "a file of GIMP", CONVERT),
     OTHER(0, "qoif", "a QOI", CONVERT),
     OTHER(0, "DDS ", "a DDS", CONVERT),
@@ -89,7 +90,7 @@ static const struct signature signatures[] = {
     OTHER(0, "\x89HDF", "an HDF5 file", "save its pictures as PNG"),
     OTHER(0, "PK\3\4", "a ZIP archive", "unpack it"),
     OTHER(0, "\x1f\x8b", "compressed by gzip", "decompress it"),
-    OTHER(0, "version https://git-lfs", "a pointer of Git LFS, not the file itself",
+    OTHER(0, "version https://git-lfs", "a Git LFS pointer, not the file itself",
           "fetch it: git lfs pull"),
     OTHER(0, "<!DOCTYPE", "a web page", "download the picture itself"),
     OTHER(0, "<html", "a web page", "download the picture itself"),
@@ -132,7 +133,7 @@ static struct picture_kind recognise_file(const char *path, const char **why)
     const struct picture_kind unknown = {.format = PICTURE_UNKNOWN};
     uint8_t head[PICTURE_HEAD];
     struct stat st;
-    *why = "no file"; /* opening a pipe could block forever */
+    *why = "not a regular file"; /* opening a pipe could block forever */
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return unknown;
     FILE *f = fopen(path, "rb");
@@ -141,7 +142,7 @@ static struct picture_kind recognise_file(const char *path, const char **why)
         return unknown;
     const size_t size = fread(head, 1, sizeof head, f);
     fclose(f);
-    *why = size == 0 ? "empty" : "no picture";
+    *why = size == 0 ? "empty" : "not a picture";
     return picture_recognise(head, size);
 }
 

@@ -35,16 +35,17 @@ int picture_begin(cli_image *out, const char *path, const struct picture_bytes *
                   uint64_t height, uint64_t pixels_per_byte)
 {
     if (width < 1 || height < 1)
-        return picture_bad(path, "has no pixels");
+        return picture_bad(path, "the picture has no pixels");
     if (width > PIXELS_MAX || height > PIXELS_MAX || width * height > PIXELS_MAX)
-        return cli_fail(CLI_INPUT, "%s: claims %llux%llu pixels; the limit is 2^28 pixels", path,
+        return cli_fail(CLI_INPUT,
+                        "%s claims %llux%llu pixels, but at most 2^28 pixels are supported", path,
                         (unsigned long long)width, (unsigned long long)height);
     if (width * height / pixels_per_byte > b->size)
-        return cli_fail(CLI_INPUT, "%s: claims %llux%llu pixels in %zu bytes; it is broken", path,
+        return cli_fail(CLI_INPUT, "%s claims %llux%llu pixels in %zu bytes, so it is broken", path,
                         (unsigned long long)width, (unsigned long long)height, b->size);
     out->rgb = picture_alloc((size_t)(width * height * 3));
     if (!out->rgb)
-        return picture_bad(path, "no memory for its pixels");
+        return picture_bad(path, "not enough memory for the pixels");
     out->width = (uint32_t)width;
     out->height = (uint32_t)height;
     return CLI_OK;
@@ -68,8 +69,8 @@ void picture_tell_deep(const char *path, uint32_t bits)
 {
     static bool told;
     if (!told)
-        cli_tell("%s: is grey of %u bits; all values above 255 become white, as in Pillow; scale "
-                 "it to 8 bits to avoid this",
+        cli_tell("%s is a grey picture of %u bits; all values above 255 become white, as in "
+                 "Pillow; scale it to 8 bits to avoid this",
                  path, bits);
     told = true;
 }

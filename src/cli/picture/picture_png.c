@@ -120,11 +120,10 @@ static int check_kind(const struct reader *r, png_structp png, png_infop info)
     const bool palette = png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
     const bool deep = png_get_bit_depth(png, info) == 16;
     if (r->what == PICTURE_INDICES && (deep || !(grey || palette)))
-        return picture_bad(
-            r->path,
-            "is a PNG with colours or 16 bits; classes must be grey values or palette indices");
+        return picture_bad(r->path, "this PNG has colours or 16 bits; classes must be grey values "
+                                    "or palette indices of 8 bits");
     if (r->what == PICTURE_DEPTHS && !(deep && grey))
-        return picture_bad(r->path, "is not a grey PNG of 16 bits, as depths are");
+        return picture_bad(r->path, "the file is not a grey PNG of 16 bits, as depths must be");
     return CLI_OK;
 }
 
@@ -156,7 +155,7 @@ static int read_pixels(cli_image *out, struct reader *r, png_structp png, png_in
     const bool direct = r->what != PICTURE_COLOURS ||
                         (p.type == PNG_COLOR_TYPE_RGB && p.bits == 8 && p.hidden[0] < 0);
     if (!direct && !(r->samples = malloc(interlaced ? (size_t)height * row : row)))
-        return picture_bad(r->path, "no memory for its pixels");
+        return picture_bad(r->path, "not enough memory for the pixels");
     if (interlaced) {
         r->rows = cli_alloc((size_t)height, sizeof *r->rows);
         for (uint64_t y = 0; y < height; y++)
@@ -247,7 +246,7 @@ int picture_read_png(cli_image *out, const char *path, struct picture_bytes *b,
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, failed, warned);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     const int code =
-        info ? decode(out, &r, png, info) : picture_bad(path, "the PNG decoder does not start");
+        info ? decode(out, &r, png, info) : picture_bad(path, "the PNG decoder cannot be started");
     if (!code)
         *orientation = orientation_of(png, info);
     free(r.rows);
@@ -294,20 +293,23 @@ int picture_read_png(cli_image *out, const char *path, struct picture_bytes *b,
                      enum picture_what what, int *orientation)
 {
     (void)out, (void)b, (void)what, (void)orientation;
-    return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
+    return cli_fail(CLI_UNSUPPORTED, "%s is a PNG, but this program was built without libpng",
+                    path);
 }
 
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
                           const uint8_t *palette, uint32_t colours)
 {
     (void)index, (void)width, (void)height, (void)palette, (void)colours;
-    return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
+    return cli_fail(CLI_UNSUPPORTED, "%s is a PNG, but this program was built without libpng",
+                    path);
 }
 
 int cli_depth_write_png(const char *path, const uint16_t *depth, uint32_t width, uint32_t height)
 {
     (void)depth, (void)width, (void)height;
-    return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
+    return cli_fail(CLI_UNSUPPORTED, "%s is a PNG, but this program was built without libpng",
+                    path);
 }
 
 #endif

@@ -67,16 +67,16 @@ static int read_header(struct pnm *out, const char *path, struct picture_bytes *
     out->width = whole(b);
     out->height = whole(b);
     if (out->width < 0 || out->height < 0)
-        return picture_bad(path, "has a header without its width and height");
+        return picture_bad(path, "the header lacks width and height");
     if (kind == 'f') {
         char text[TOKEN + 1], *end = text;
         out->scale = word(b, text) ? strtod(text, &end) : 0;
         if (*end || !isfinite(out->scale) || out->scale == 0)
-            return picture_bad(path, "has a header without its scale");
+            return picture_bad(path, "the header lacks the scale");
     } else if (!out->bits) {
         out->top = whole(b);
         if (out->top < 1 || out->top > 65535)
-            return picture_bad(path, "has a largest value that is not in 1 to 65535");
+            return picture_bad(path, "the maximum value in the header must be from 1 to 65535");
     }
     return CLI_OK;
 }
@@ -126,11 +126,11 @@ static int read_text(uint8_t *to, size_t samples, const struct pnm *p, struct pi
     for (size_t i = 0; i < samples; i++) {
         const int64_t v = number(p, b);
         if (v > p->top)
-            return picture_bad(path, "has a number above its largest value");
+            return picture_bad(path, "a pixel exceeds the maximum value in the header");
         if (v < 0)
-            return picture_bad(path, b->at < b->size
-                                         ? "has something else than digits and spaces in its pixels"
-                                         : "the file ends early");
+            return picture_bad(
+                path, b->at < b->size ? "the pixels contain other characters than digits and spaces"
+                                      : "the file ends early");
         to[i] = p->bits ? (uint8_t)(v ? 0 : 255) : stored ? (uint8_t)v : sample(p, v);
     }
     return CLI_OK;
@@ -188,7 +188,7 @@ int picture_read_pnm(cli_image *out, const char *path, struct picture_bytes *b,
     CLI_TRY(read_header(&p, path, b));
     const bool classes = what == PICTURE_INDICES;
     if (classes && (p.bits || p.kind == 'f' || p.channels != 1 || p.top > 255))
-        return picture_bad(path, "is not a PGM of 8 bits, which masks of classes must be");
+        return picture_bad(path, "the file is not a PGM of 8 bits, as masks of classes must be");
     CLI_TRY(picture_begin(out, path, b, (uint64_t)p.width, (uint64_t)p.height, 8));
     CLI_TRY(read_samples(out->rgb, &p, b, classes, path));
     if (!classes && p.channels == 1)

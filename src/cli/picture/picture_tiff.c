@@ -68,7 +68,7 @@ static void failed(thandle_t handle, const char *module, const char *format, va_
 
 static int fault(const char *path, const struct source *s)
 {
-    return picture_bad(path, *s->fault ? s->fault : "is a TIFF that cannot be read");
+    return picture_bad(path, *s->fault ? s->fault : "this TIFF cannot be read");
 }
 
 /* ---- what the samples mean ---- */
@@ -96,12 +96,12 @@ static const char *kind_name(uint16_t photometric)
     case PHOTOMETRIC_ITULAB:
         return "LAB";
     case PHOTOMETRIC_MASK:
-        return "a mask of transparency";
+        return "a transparency mask";
     case PHOTOMETRIC_LOGL:
     case PHOTOMETRIC_LOGLUV:
         return "LogLuv";
     case PHOTOMETRIC_CFA:
-        return "a sensor's raw data";
+        return "raw sensor data";
     default:
         return "unknown colours";
     }
@@ -110,11 +110,11 @@ static const char *kind_name(uint16_t photometric)
 static int refuse_samples(const struct tiff *t)
 {
     static const char *const formats[] = {"", "unsigned", "signed", "float"};
-    return cli_fail(
-        CLI_INPUT,
-        "%s: is a TIFF with %u samples of %u bits (%s), which are not read; convert it to "
-        "8 bits of grey or R, G, B",
-        t->path, t->samples, t->bits, t->format < 4 ? formats[t->format] : "of another kind");
+    return cli_fail(CLI_INPUT,
+                    "%s is a TIFF with %u samples of %u bits (%s), which are not supported; "
+                    "convert it to 8-bit grey or RGB",
+                    t->path, t->samples, t->bits,
+                    t->format < 4 ? formats[t->format] : "of an unknown format");
 }
 
 static bool are_read(const struct tiff *t)
@@ -167,7 +167,7 @@ static int describe(struct tiff *t)
         t->colours = 4;
         break;
     default:
-        return cli_fail(CLI_INPUT, "%s: is a TIFF of %s; convert it to R, G, B", t->path,
+        return cli_fail(CLI_INPUT, "%s is a TIFF of %s; convert it to RGB", t->path,
                         kind_name(t->photometric));
     }
     /* Pillow treats a fourth sample of unknown meaning as alpha. */
@@ -180,7 +180,7 @@ static int describe(struct tiff *t)
         return refuse_samples(t);
     if (t->photometric == PHOTOMETRIC_PALETTE &&
         !TIFFGetField(t->file, TIFFTAG_COLORMAP, &t->map[0], &t->map[1], &t->map[2]))
-        return picture_bad(t->path, "is a TIFF with palette colours but without a palette");
+        return picture_bad(t->path, "this TIFF has palette colours, but no palette");
     return CLI_OK;
 }
 
@@ -306,10 +306,10 @@ static int read_blocks(const cli_image *out, const struct tiff *t)
         return fault(t->path, t->source);
     /* Only tiles at the border can be larger than the picture. */
     if ((uint64_t)width * height > (uint64_t)t->width * t->height + (UINT64_C(1) << 22))
-        return picture_bad(t->path, "is a TIFF with tiles that are larger than itself");
+        return picture_bad(t->path, "this TIFF has tiles that are larger than the picture");
     uint8_t *samples = malloc((size_t)bytes * (t->planes ? t->samples : 1));
     if (!samples)
-        return picture_bad(t->path, "no memory for its pixels");
+        return picture_bad(t->path, "not enough memory for the pixels");
     bool read = true;
     for (uint32_t y = 0; read && y < t->height; y += height)
         for (uint32_t x = 0; read && x < t->width; x += width) {
@@ -332,7 +332,7 @@ static int read_by_libtiff(const cli_image *out, const struct tiff *t)
     const size_t pixels = (size_t)t->width * t->height;
     uint32_t *raster = malloc(pixels * sizeof *raster);
     if (!raster)
-        return picture_bad(t->path, "no memory for its pixels");
+        return picture_bad(t->path, "not enough memory for the pixels");
     /* the caller applies the orientation */
     TIFFSetField(t->file, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
     const bool read = TIFFReadRGBAImageOriented(t->file, t->width, t->height, raster,
@@ -393,9 +393,9 @@ int picture_read_tiff(cli_image *out, const char *path, const struct picture_byt
                       int *orientation)
 {
     (void)out, (void)b, (void)orientation;
-    return cli_fail(CLI_UNSUPPORTED,
-                    "%s: is a TIFF; this program was built without libtiff (Debian: libtiff-dev)",
-                    path);
+    return cli_fail(
+        CLI_UNSUPPORTED,
+        "%s is a TIFF, but this program was built without libtiff (Debian: libtiff-dev)", path);
 }
 
 #endif

@@ -97,7 +97,7 @@ int picture_read_webp(cli_image *out, const char *path, const struct picture_byt
 {
     WebPBitstreamFeatures has;
     if (WebPGetFeatures(b->data, b->size, &has) != VP8_STATUS_OK)
-        return picture_bad(path, "is a broken WebP");
+        return picture_bad(path, "this WebP is broken");
     if (has.has_animation && four_bytes(b->data + 4) > b->size - CHUNK_HEADER)
         return picture_bad(path, "the file ends early");
     CLI_TRY(picture_begin(out, path, b, (uint64_t)has.width, (uint64_t)has.height,
@@ -105,7 +105,7 @@ int picture_read_webp(cli_image *out, const char *path, const struct picture_byt
     *orientation = orientation_of(b);
     const bool read = has.has_animation ? decode_frame(out, b)
                                         : decode(out, 0, 0, b->data, b->size, has.has_alpha);
-    return read ? CLI_OK : picture_bad(path, "is a broken WebP, or ends early");
+    return read ? CLI_OK : picture_bad(path, "this WebP is broken or ends early");
 }
 
 #else
@@ -114,9 +114,9 @@ int picture_read_webp(cli_image *out, const char *path, const struct picture_byt
                       int *orientation)
 {
     (void)out, (void)b, (void)orientation;
-    return cli_fail(CLI_UNSUPPORTED,
-                    "%s: is a WebP; this program was built without libwebp (Debian: libwebp-dev)",
-                    path);
+    return cli_fail(
+        CLI_UNSUPPORTED,
+        "%s is a WebP, but this program was built without libwebp (Debian: libwebp-dev)", path);
 }
 
 #endif

@@ -47,12 +47,13 @@ int attention_query_parse(attention_query *out, const char *text, const char *bl
         return CLI_OK;
     if (!isdigit((unsigned char)*text) || sscanf(text, "%u,%u,%n", &x, &y, &end) != 2 || !end ||
         !cli_ends_with(text + end, ".png"))
-        return cli_fail(CLI_USAGE, "--attention-map %s: wanted X,Y,OUT.png as one argument", text);
+        return cli_fail(CLI_USAGE, "--attention-map %s: it must be X,Y,OUT.png as one argument",
+                        text);
     *out = (attention_query){.x = x, .y = y, .path = text + end, .block = -1};
     double number = -1;
     CLI_TRY(cli_real(&number, "attention-block", block, -4096, 4096));
     if (number != floor(number))
-        return cli_fail(CLI_USAGE, "--attention-block %s: wanted a whole number", block);
+        return cli_fail(CLI_USAGE, "--attention-block %s: it must be a whole number", block);
     out->block = (int)number;
     return CLI_OK;
 }
@@ -69,11 +70,12 @@ int attention_query_choose(attention_query *q, const cli_session *s)
     for (size_t i = 0; (name = fovea_model_output(s->model, i)); i++)
         blocks += cli_ends_with(name, ".q");
     if (!blocks)
-        return cli_fail(CLI_UNSUPPORTED, "--attention-map: %s models do not offer q and k",
+        return cli_fail(CLI_UNSUPPORTED,
+                        "--attention-map is not possible, because %s models do not output q and k",
                         s->info.type);
     const int wanted = q->block < 0 ? blocks + q->block : q->block;
     if (wanted < 0 || wanted >= blocks)
-        return cli_fail(CLI_USAGE, "--attention-block %d: the model has blocks 0 to %d", q->block,
+        return cli_fail(CLI_USAGE, "--attention-block %d: the model's blocks are 0 to %d", q->block,
                         blocks - 1);
     for (size_t i = 0; (name = fovea_model_output(s->model, i)); i++)
         if (cli_ends_with(name, ".q") && at++ == wanted)
@@ -272,9 +274,10 @@ int attention_map_make(attention_map *out, const attention_query *query, const a
     const uint32_t column = query->x / info->stride, row = query->y / info->stride;
     *out = (attention_map){.query = query, .in = *in, .own = FOVEA_ATTENTION_OPTIONS_INIT};
     if (column >= info->grid_width || row >= info->grid_height)
-        return cli_fail(CLI_USAGE, "--attention-map %u,%u: the model sees %ux%u pixels", query->x,
-                        query->y, info->grid_width * info->stride,
-                        info->grid_height * info->stride);
+        return cli_fail(
+            CLI_USAGE,
+            "--attention-map %u,%u: the point must be within the %ux%u pixels that the model sees",
+            query->x, query->y, info->grid_width * info->stride, info->grid_height * info->stride);
     out->token = info->prefix + row * info->grid_width + column;
     CLI_TRY(cli_check(fovea_plan_attention(in->plan, in->index, &out->own)));
     CLI_TRY(find_keys(out));

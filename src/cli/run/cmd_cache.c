@@ -66,7 +66,8 @@ static int show_wisdom(json_t **out, bool *sound)
                          f != NULL, "facts", (json_int_t)info.taken, "skipped",
                          (json_int_t)info.skipped, "problem", cli_json_text(problem));
     else if (!f)
-        printf("wisdom   %s\n  %s\n", *path ? path : "-", *path ? "there is none" : "not read");
+        printf("wisdom   %s\n  %s\n", *path ? path : "-",
+               *path ? "the file does not exist" : "not used");
     else if (*problem)
         printf("wisdom   %s\n  rejected: %s\n", path, problem);
     else
@@ -138,7 +139,7 @@ static int clear_wisdom(bool *removed)
                       memcmp(begin, magic, sizeof magic - 1) == 0;
     fclose(f);
     if (!ours)
-        return cli_fail(CLI_INPUT, "%s is not a wisdom file; it was not changed", path);
+        return cli_fail(CLI_INPUT, "%s is not a wisdom file, so it was not removed", path);
     if (remove(path) != 0)
         return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
     *removed = true;
@@ -152,8 +153,8 @@ static int clear(void)
     int code = cli_check(fovea_cache_clear(NULL, &kernels));
     CLI_THEN(code, cli_check(fovea_weights_cache_clear(weights_folder(), &weights)));
     CLI_THEN(code, clear_wisdom(&wisdom));
-    printf("%zu compiled kernels and %zu packed weights removed, %s\n", kernels, weights,
-           wisdom ? "and the wisdom" : "no wisdom");
+    printf("%zu compiled kernels and %zu packed weights were removed, %s\n", kernels, weights,
+           wisdom ? "and the wisdom" : "but no wisdom");
     return code;
 }
 
@@ -237,12 +238,12 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
         what++;
     if (!names[what])
-        return cli_fail(CLI_USAGE, "cache %s: unknown; use list, verify, clear, export or import",
+        return cli_fail(CLI_USAGE, "cache %s is unknown; use list, verify, clear, export or import",
                         argv[first]);
     const bool file = what == EXPORT || what == IMPORT;
     if (argc - first > 1 + file || (file && argc - first != 2))
         return cli_fail(CLI_USAGE, "cache %s takes %s", names[what],
-                        file ? "the name of one FILE" : "no argument");
+                        file ? "one FILE name" : "no argument");
     switch (what) {
     case CLEAR:
         return clear();

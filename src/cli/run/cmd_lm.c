@@ -37,10 +37,10 @@ static int add_id(lm *r, const char *text, size_t *used)
     const unsigned long long id = strtoull(text, &end, 10);
     if (end == text || *text < '0' || *text > '9' || errno || id >= r->info.vocabulary)
         return cli_fail(CLI_USAGE,
-                        "--ids: \"%.20s\" is not a token id; the model has ids from 0 to %u", text,
+                        "--ids: \"%.20s\" is not a token id; the model's ids are 0 to %u", text,
                         r->info.vocabulary - 1);
     if (r->prompt == MOST)
-        return cli_fail(CLI_USAGE, "--ids: more than %d tokens", MOST);
+        return cli_fail(CLI_USAGE, "--ids has more than %d tokens; shorten the prompt", MOST);
     r->id = cli_grow(r->id, r->prompt, sizeof *r->id);
     r->id[r->prompt++] = (uint32_t)id;
     *used = (size_t)(end - text);
@@ -56,10 +56,11 @@ static int read_ids(lm *r, const char *text)
         CLI_TRY(add_id(r, at, &used));
         at += used;
         if (*at && !strchr(between, *at))
-            return cli_fail(CLI_USAGE, "--ids: \"%.20s\" follows an id", at);
+            return cli_fail(CLI_USAGE,
+                            "--ids: \"%.20s\" follows an id; separate ids by commas or spaces", at);
     }
     return r->prompt ? CLI_OK
-                     : cli_fail(CLI_USAGE, "--ids: the list is empty; give the prompt's token ids");
+                     : cli_fail(CLI_USAGE, "--ids is empty; give the token ids of the prompt");
 }
 
 static int read_stream(lm *r, FILE *from)
@@ -102,8 +103,9 @@ static int read_options(lm *r, fovea_sequence_options *o)
     CLI_TRY(cli_number(&o->rows, "rows", r->rows_text, 1, 1 << 20));
     CLI_TRY(cli_choose(&form, "form", r->form_text, forms));
     if (!r->session.info.vocabulary)
-        return cli_fail(CLI_UNSUPPORTED, "lm takes a language model; this is a model of %s",
-                        r->session.info.sequence ? "rows: a token mixer" : "pictures: fovea run");
+        return cli_fail(CLI_UNSUPPORTED, "lm needs a language model, but this model reads %s",
+                        r->session.info.sequence ? "rows, as a token mixer does"
+                                                 : "pictures; use fovea run");
     r->info.vocabulary = r->session.info.vocabulary;
     o->form = (fovea_form)form;
     o->all_logits = r->output != NULL;
@@ -220,10 +222,10 @@ static void print_json(const lm *r)
 
 static void tell_rates(const lm *r)
 {
-    fprintf(stderr, "fovea: %u tokens of the prompt in %.3f s, %.1f a second", r->prompt,
+    fprintf(stderr, "fovea: %u tokens of the prompt in %.3f s, %.1f per second", r->prompt,
             r->prefill, per_second(r->prompt, r->prefill));
     if (decoded(r))
-        fprintf(stderr, "; then %.1f a second, %.2f ms each", per_second(decoded(r), r->decode),
+        fprintf(stderr, "; then %.1f per second, %.2f ms each", per_second(decoded(r), r->decode),
                 1e3 * r->decode / decoded(r));
     fprintf(stderr, "; states %s\n", cli_bytes(r->info.states).text);
 }
@@ -285,7 +287,7 @@ int cli_lm(const cli_command *self, int argc, char **argv)
     if (code || !first)
         return code;
     if (first + 1 != argc || !r.ids_text)
-        return cli_fail(CLI_USAGE, "lm takes one MODEL and --ids; fovea lm --help");
+        return cli_fail(CLI_USAGE, "lm needs one MODEL and --ids; see fovea lm --help");
     CLI_TRY(cli_open(&r.session, &r.common, argv[first]));
     code = run(&r);
     fovea_sequence_free(r.sequence);

@@ -68,7 +68,7 @@ static int pick_rows(op_rows *out, op_case *c)
     if (!op_case_find(c, "rows", &t))
         return CLI_OK;
     if (t.elements < 1 || t.elements > 1u << 24)
-        return cli_fail(CLI_INPUT, "%s: \"rows\" is empty or too long", c->path);
+        return cli_fail(CLI_INPUT, "%s: \"rows\" must have from 1 to 2^24 elements", c->path);
     float *rows = cli_alloc((size_t)t.elements, sizeof *rows);
     int code = cli_check(fovea_tensors_read(&t, 0, t.elements, rows));
     op_rows few = *out;
@@ -77,7 +77,7 @@ static int pick_rows(op_rows *out, op_case *c)
     few.data = cli_alloc((size_t)few.batch * few.rows, size);
     for (size_t i = 0; i < t.elements && !code; i++) {
         if (!(rows[i] >= 0 && rows[i] < (float)out->rows)) {
-            code = cli_fail(CLI_INPUT, "%s: \"rows\" names a row that does not exist", c->path);
+            code = cli_fail(CLI_INPUT, "%s: \"rows\" contains a row that does not exist", c->path);
             break;
         }
         for (uint32_t b = 0; b < out->batch; b++)
@@ -158,9 +158,9 @@ int cli_op(const cli_command *self, int argc, char **argv)
     if (code || !first || (code = cli_choose(&form, "form", form_name, forms)))
         return code;
     if (first + 1 != argc || !output)
-        return cli_fail(CLI_USAGE, "op takes one CASE.safetensors and -o OUT.safetensors");
+        return cli_fail(CLI_USAGE, "op needs one CASE.safetensors and -o OUT.safetensors");
     if (cli_same_file(argv[first], output))
-        return cli_fail(CLI_USAGE, "-o %s is the case itself; name another file", output);
+        return cli_fail(CLI_USAGE, "-o %s is the case itself; choose another file", output);
     CLI_TRY(cli_output_check(output));
     CLI_TRY(cli_open(&s, &common, NULL));
     op_case c = {0};

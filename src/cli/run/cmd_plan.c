@@ -251,7 +251,7 @@ static void show_preprocess(const cli_session *s)
     char *text = cli_preprocess_text(&rule, &s->info);
     printf("pixels   %s\n", text);
     if (s->info.preprocess_assumed)
-        puts("warning  no file says how pictures are preprocessed; the above is assumed");
+        puts("warning  no file describes the preprocessing of pictures; the above is assumed");
     free(text);
 }
 
@@ -270,7 +270,7 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     printf("picture  %ux%u, grid %ux%u, %u tokens", p->width, p->height, p->grid_width,
            p->grid_height, p->tokens);
     if (p->ignored_right || p->ignored_bottom)
-        printf("; %u pixels at right and %u at bottom ignored", p->ignored_right,
+        printf("; %u pixels at the right and %u at the bottom are ignored", p->ignored_right,
                p->ignored_bottom);
     putchar('\n');
     show_preprocess(s);
@@ -346,8 +346,8 @@ static void show_sequence_memory(const fovea_sequence_info *q)
     } kind[] = {
         {"weights", q->weights, "one copy for all sequences of a model"},
         {"states", q->states,
-         q->context ? "keys and values of the context" : "of fixed size, whatever the context"},
-        {"all else", q->activations, "tokens that are worked on, and the plans"},
+         q->context ? "keys and values of the context" : "independent of the context"},
+        {"all else", q->activations, "intermediate rows, and the plans"},
     };
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
         printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
@@ -465,7 +465,7 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     if (code || !first)
         return code;
     if (first + 1 != argc)
-        return cli_fail(CLI_USAGE, "plan takes one MODEL; fovea plan --help");
+        return cli_fail(CLI_USAGE, "plan needs one MODEL; see fovea plan --help");
     CLI_TRY(cli_number(&sequence.rows, "rows", rows, 1, 1 << 20));
     CLI_TRY(cli_number(&sequence.context, "context", context, 1, 1 << 24));
     CLI_TRY(cli_open(&s, &common, argv[first]));

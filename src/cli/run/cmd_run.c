@@ -46,8 +46,8 @@ static int check_sinks(run_state *r)
         const size_t n = r->sink[i]->files(file, r, r->own[i]);
         for (size_t k = 0; k < n; k++)
             if (file[k].path && file[k].each && !cli_ends_with(file[k].path, ".png"))
-                return cli_fail(CLI_USAGE, "--%s %s: the file is a .png", file[k].option,
-                                file[k].path);
+                return cli_fail(CLI_USAGE, "--%s %s: the file name must end with .png",
+                                file[k].option, file[k].path);
     }
     return CLI_OK;
 }
@@ -90,12 +90,13 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
     fovea_tensors *file;
     fovea_tensor t;
     if (people_given(&r->in.people))
-        return cli_fail(CLI_USAGE, "%s: people cannot be cut out of tensors; give pictures", path);
+        return cli_fail(CLI_USAGE, "%s: people cannot be cropped from tensors; give pictures",
+                        path);
     CLI_TRY(cli_check(fovea_tensors_open(&file, path)));
     if (!fovea_tensors_find(file, "input", &t) || t.rank != 4 || t.shape[1] != 3 ||
         t.shape[2] > 65536 || t.shape[3] > 65536 || t.elements == 0) {
         fovea_tensors_close(file);
-        return cli_fail(CLI_INPUT, "%s: holds no tensor \"input\" of shape (B, 3, H, W)", path);
+        return cli_fail(CLI_INPUT, "%s contains no tensor \"input\" of shape (B, 3, H, W)", path);
     }
     const uint32_t height = (uint32_t)t.shape[2], width = (uint32_t)t.shape[3];
     const size_t plane = (size_t)height * width;
@@ -225,7 +226,8 @@ static int read_inputs(run_state *r, int argc, char **argv)
 static int prepare(run_state *r, int argc, char **argv)
 {
     if (argc < 2)
-        return cli_fail(CLI_USAGE, "run takes a MODEL and at least one INPUT; fovea run --help");
+        return cli_fail(CLI_USAGE,
+                        "run needs a MODEL and at least one INPUT; see fovea run --help");
     CLI_TRY(cli_real(&r->score, "score", r->score_text, 0, 1));
     CLI_TRY(check_sinks(r));
     CLI_TRY(cli_number(&r->top, "top", r->top_text, 0, 1u << 20));

@@ -186,7 +186,7 @@ static int settle(tuning *t)
     if (!t->file) {
         CLI_TRY(cli_check(fovea_wisdom_path(usual, sizeof usual)));
         if (!*usual)
-            return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; name a file with -o");
+            return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; give a file with -o");
         t->file = usual;
     }
     CLI_TRY(save(t)); /* checks before the measurements that the file can be written */
@@ -205,15 +205,16 @@ static int gather(tuning *t, int argc, char **argv)
 {
     tune_pictures *p = &t->pictures;
     if (!t->accuracy)
-        return argc > 1 ? cli_fail(CLI_USAGE, "tune takes one MODEL, or none; PICTUREs need "
+        return argc > 1 ? cli_fail(CLI_USAGE, "tune needs at most one MODEL; PICTUREs need "
                                               "--accuracy; see fovea tune --help")
                         : CLI_OK;
     CLI_TRY(cli_real(&p->bound, "accuracy", t->accuracy, 0, 1));
     if (p->bound <= 0 || p->bound >= 1)
-        return cli_fail(CLI_USAGE, "--accuracy %s: wanted a cosine between 0 and 1, such as 0.9995",
+        return cli_fail(CLI_USAGE,
+                        "--accuracy %s: it must be a cosine between 0 and 1, such as 0.9995",
                         t->accuracy);
     if (argc < 2)
-        return cli_fail(CLI_USAGE, "--accuracy takes a MODEL and at least one PICTURE to measure "
+        return cli_fail(CLI_USAGE, "--accuracy needs a MODEL and at least one PICTURE to measure "
                                    "it on; see fovea tune --help");
     if (t->common.compute || t->common.dtype)
         return cli_fail(CLI_USAGE, "--accuracy tries every type to decide what --compute auto "
@@ -230,10 +231,10 @@ static int tune(tuning *t, int argc, char **argv)
     interrupt_catch("measurement");
     CLI_TRY(tune_all(t, argv[0]));
     if (t->found || interrupt_code())
-        cli_tell("%s%zu fact%s found, saved in %s", interrupt_code() ? "interrupted; " : "",
+        cli_tell("%s%zu fact%s found and saved in %s", interrupt_code() ? "interrupted; " : "",
                  t->found, t->found == 1 ? "" : "s", t->file);
     else if (!t->accuracy)
-        cli_tell("%s already has all facts about this; no measurement was needed", t->file);
+        cli_tell("%s already contains all facts about this; no measurement was needed", t->file);
     return interrupt_code();
 }
 

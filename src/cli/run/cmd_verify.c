@@ -30,9 +30,10 @@ int cli_verify(const cli_command *self, int argc, char **argv)
                         : image ? "--image needs a MODEL"
                                 : "--accuracy needs a MODEL");
     if (image && first + 1 < argc)
-        return cli_fail(CLI_USAGE,
-                        "--image %s: pictures are given already; add it as a PICTURE, like %s",
-                        image, argv[first + 1]);
+        return cli_fail(
+            CLI_USAGE,
+            "--image %s: pictures are already given; give this one as a PICTURE too, like %s",
+            image, argv[first + 1]);
     CLI_TRY(cli_real(&request.floor, "accuracy", floor, -1, 1));
     char *single = (char *)(uintptr_t)image;
     request.picture = image ? &single : argv + first + 1;

@@ -23,7 +23,7 @@ static int real(double *out, const op_case *c, const char *key, double otherwise
     char *end;
     *out = t ? strtod(t, &end) : otherwise;
     if (t && (end == t || *end))
-        return cli_fail(CLI_INPUT, "%s: \"%s\" is '%.40s'; wanted a number", c->path, key, t);
+        return cli_fail(CLI_INPUT, "%s: \"%s\" is '%.40s'; it must be a number", c->path, key, t);
     return CLI_OK;
 }
 
@@ -32,8 +32,8 @@ static int whole(uint32_t *out, const op_case *c, const char *key, uint32_t othe
     double value;
     CLI_TRY(real(&value, c, key, otherwise));
     if (!(value >= 0 && value <= 1u << 24 && value == (uint32_t)value))
-        return cli_fail(CLI_INPUT, "%s: \"%s\" is %g; wanted a whole number to 2^24", c->path, key,
-                        value);
+        return cli_fail(CLI_INPUT, "%s: \"%s\" is %g; it must be a whole number from 0 to 2^24",
+                        c->path, key, value);
     *out = (uint32_t)value;
     return CLI_OK;
 }
@@ -109,13 +109,13 @@ void op_from_rows(char *out, const op_rows *in)
 
 static int missing(const op_case *c, const char *name)
 {
-    return cli_fail(CLI_INPUT, "%s: has no tensor \"%s\", which %s needs", c->path, name,
+    return cli_fail(CLI_INPUT, "%s has no tensor \"%s\", which %s needs", c->path, name,
                     c->options.attention);
 }
 
 static int wrong_shape(const op_case *c, const char *name, const char *wanted)
 {
-    return cli_fail(CLI_INPUT, "%s: the shape of tensor \"%s\" is not %s", c->path, name, wanted);
+    return cli_fail(CLI_INPUT, "%s: tensor \"%s\" must have shape %s", c->path, name, wanted);
 }
 
 static int read_floats(float **out, const fovea_tensor *t)
@@ -168,7 +168,7 @@ static int find_core(fovea_tensor *t, op_rows *r, op_case *c, const char *name)
     if (t->shape[1] > HEADS_MOST || t->shape[1] * t->shape[3] > CHANNELS_MOST)
         return cli_fail(CLI_INPUT,
                         "%s: tensor \"%s\" has %llu heads of %llu channels; at most %d heads and "
-                        "%d channels in all are supported",
+                        "%d channels in total are supported",
                         c->path, name, (unsigned long long)t->shape[1],
                         (unsigned long long)t->shape[3], HEADS_MOST, CHANNELS_MOST);
     *r = (op_rows){.batch = (uint32_t)t->shape[0],
@@ -187,7 +187,7 @@ static int read_core(op_case *c, const cli_settings *settings)
         CLI_TRY(find_core(&t[i], &c->input[i], c, names[i]));
     if (k->batch != q->batch || v->batch != q->batch || k->heads != q->heads ||
         v->heads != q->heads || k->dim != q->dim || v->rows != k->rows)
-        return cli_fail(CLI_INPUT, "%s: the shapes of q, k and v do not fit together", c->path);
+        return cli_fail(CLI_INPUT, "%s: the shapes of q, k and v do not match", c->path);
     fovea_dtype type = storage_of(t[0].dtype);
     for (int i = 1; i < 3; i++)
         type = storage_of(t[i].dtype) == type ? type : FOVEA_DTYPE_F32;
@@ -299,7 +299,7 @@ static int constant(const float **out, op_case *c, const char *name, uint64_t ro
     if (!op_case_find(c, name, &t))
         return needed ? missing(c, name) : CLI_OK;
     if (t.elements != rows * (cols ? cols : 1) || (cols && (t.rank != 2 || t.shape[0] != rows)))
-        return wrong_shape(c, name, "the one that follows from the sizes of q and v");
+        return wrong_shape(c, name, "that follows from the sizes of q and v");
     float *data;
     CLI_TRY(read_floats(&data, &t));
     *out = keep(c, data);
@@ -314,7 +314,7 @@ static int read_attention(op_case *c, const cli_settings *settings)
         return CLI_OK;
     }
     if (!mechanism)
-        return cli_fail(CLI_INPUT, "%s: its metadata lack \"mechanism\"", c->path);
+        return cli_fail(CLI_INPUT, "%s: the metadata lacks \"mechanism\"", c->path);
     const char *own = strncmp(mechanism, "sla-", 4) == 0 ? mechanism + 4 : mechanism;
     const bool bare = strcmp(map, "none") == 0 || strcmp(map, own) == 0;
     snprintf(c->attention, sizeof c->attention, "%s%s%s", mechanism, bare ? "" : ":",
@@ -334,11 +334,11 @@ static int check_built_in(const op_case *c)
         double value;
         CLI_TRY(real(&value, c, built_in[i].key, built_in[i].value));
         if (value != built_in[i].value)
-            return cli_fail(CLI_UNSUPPORTED, "%s: \"%s\" %g is not supported, only %g is", c->path,
+            return cli_fail(CLI_UNSUPPORTED, "%s: \"%s\" %g is not supported; only %g is", c->path,
                             built_in[i].key, value, built_in[i].value);
     }
     if (strcmp(text(c, "layout", "BHND"), "BHND") != 0)
-        return cli_fail(CLI_UNSUPPORTED, "%s: layout %.40s is not supported, only BHND is", c->path,
+        return cli_fail(CLI_UNSUPPORTED, "%s: layout %.40s is not supported; only BHND is", c->path,
                         text(c, "layout", ""));
     return CLI_OK;
 }
@@ -353,7 +353,7 @@ static int read_power(op_case *c)
     CLI_TRY(real(&keys, c, "k_power", c->options.alpha > 0 ? c->options.alpha : 3));
     if (nala && keys != (c->options.alpha > 0 ? c->options.alpha : 3))
         return cli_fail(CLI_UNSUPPORTED,
-                        "%s: \"k_power\" %g is not supported, only that of \"lambda\" is", c->path,
+                        "%s: \"k_power\" %g is not supported; it must equal \"lambda\"", c->path,
                         keys);
     return CLI_OK;
 }

@@ -28,8 +28,8 @@ static int parse_box(fovea_box *out, const char *text)
     if (sscanf(text, "%lf,%lf,%lf,%lf%n", &out->x, &out->y, &out->width, &out->height, &end) != 4 ||
         text[end] || !(out->width > 0 && out->height > 0) || !isfinite(out->x + out->width) ||
         !isfinite(out->y + out->height))
-        return cli_fail(CLI_USAGE, "--box %s: wanted X,Y,W,H in pixels: upper left corner and size",
-                        text);
+        return cli_fail(CLI_USAGE,
+                        "--box %s: it must be X,Y,W,H in pixels: upper left corner and size", text);
     return CLI_OK;
 }
 
@@ -85,8 +85,8 @@ int people_open(people *p)
     CLI_TRY(cli_json_read(&p->root, p->path));
     if (!json_is_array(records(p)))
         return cli_fail(CLI_INPUT,
-                        "--people %s: wanted a list of boxes, as --boxes writes it, or an object "
-                        "with \"annotations\"",
+                        "--people %s must contain a list of boxes, as --boxes writes it, or an "
+                        "object with \"annotations\"",
                         p->path);
     json_array_foreach(records(p), i, record)
         CLI_TRY(check_record(p, i, record));

@@ -34,9 +34,8 @@ static int read_shapes(run_state *r)
         if (frames && (s->saved || s->feature) &&
             (s->rows != s->info.rows || s->columns != s->info.columns ||
              grid_width != s->info.grid_width))
-            return cli_fail(CLI_INPUT,
-                            "the inputs give outputs of different sizes, which one file cannot "
-                            "hold; use --size, or one input at a time");
+            return cli_fail(CLI_INPUT, "the inputs give outputs of different sizes, which cannot "
+                                       "be in one file; use --size, or run one input at a time");
         s->rows = s->info.rows;
         s->columns = s->info.columns;
     }

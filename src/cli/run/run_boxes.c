@@ -48,7 +48,7 @@ static int check(run_state *r, void *own)
     (void)r;
     b->coco = json_array();
     if (b->path && !cli_ends_with(b->path, ".json"))
-        return cli_fail(CLI_USAGE, "--boxes %s: the file is a .json", b->path);
+        return cli_fail(CLI_USAGE, "--boxes %s: the file name must end with .json", b->path);
     return CLI_OK;
 }
 

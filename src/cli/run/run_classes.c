@@ -38,7 +38,7 @@ static int take(run_state *r, void *own)
     c->n = (uint32_t)logits->columns;
     c->score = rank(r, logits);
     if (c->n > 0 && !isfinite(c->score[0].p))
-        cli_tell("%s: scores are not numbers; fovea verify shows which step fails", r->now.name);
+        cli_tell("%s: the scores are NaN; fovea verify shows which step fails", r->now.name);
     return CLI_OK;
 }
 

@@ -15,8 +15,8 @@ int run_save_coco(const run_state *r, const char *path, const json_t *coco, cons
     cli_output file;
     CLI_TRY(cli_output_begin(&file, path));
     const int bad = json_dumpf(coco, file.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    CLI_TRY(cli_output_end(&file, bad ? "its text cannot be made" : NULL));
-    cli_tell("%s: %zu %s of %zu picture%s", path, n, n == 1 ? one : many, r->pictures,
+    CLI_TRY(cli_output_end(&file, bad ? "the JSON text cannot be created" : NULL));
+    cli_tell("%s: %zu %s from %zu picture%s", path, n, n == 1 ? one : many, r->pictures,
              r->pictures == 1 ? "" : "s");
     return CLI_OK;
 }

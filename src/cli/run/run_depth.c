@@ -39,7 +39,7 @@ static int check(run_state *r, void *own)
     depth *d = own;
     d->map = d->colours ? colour_map_find(d->colours) : NULL;
     if (d->colours && !d->map)
-        return cli_fail(CLI_USAGE, "--colormap %s: wanted turbo, inferno, viridis or gray",
+        return cli_fail(CLI_USAGE, "--colormap %s: it must be turbo, inferno, viridis or gray",
                         d->colours);
     return d->colours && !d->path && !r->overlay
                ? cli_fail(CLI_USAGE, "--colormap needs --depth or --overlay")
@@ -52,7 +52,7 @@ static int want(run_state *r, void *own)
     const bool given = cli_output_name(r->s.model, "predicted_depth");
     d->wanted = given && (d->path || r->overlay || !run_writes(r));
     if (d->path && !d->wanted)
-        return cli_fail(CLI_UNSUPPORTED, "--depth %s: this model gives no depth", d->path);
+        return cli_fail(CLI_UNSUPPORTED, "--depth %s: this model predicts no depth", d->path);
     if (d->wanted)
         run_want(r, "predicted_depth");
     return CLI_OK;

@@ -47,7 +47,8 @@ static int check(run_state *r, void *own)
     features *f = own;
     (void)r;
     if (f->path && !cli_ends_with(f->path, ".safetensors") && !cli_ends_with(f->path, ".npy"))
-        return cli_fail(CLI_USAGE, "--features %s: the file is a .safetensors or .npy", f->path);
+        return cli_fail(CLI_USAGE,
+                        "--features %s: the file name must end with .safetensors or .npy", f->path);
     if (f->basis_path && !f->pca)
         return cli_fail(CLI_USAGE, "--pca-basis needs --pca, which is not given");
     return f->basis_path && access(f->basis_path, F_OK) == 0
@@ -113,8 +114,8 @@ static int take(run_state *r, void *own)
         made = cli_basis_of(run_patches(s), rows, columns);
     else if (f->basis.columns != columns)
         return cli_fail(CLI_UNSUPPORTED,
-                        "%s: is a basis of %u channels, but the features have %u; name another "
-                        "file, which is then made",
+                        "%s is a basis of %u channels, but the features have %u; give a file that "
+                        "does not exist to create one",
                         f->basis_path, f->basis.columns, columns);
     cli_pca(&picture, f->basis_path ? &f->basis : &made, run_patches(s), s->info.grid_width,
             s->info.grid_height, r->info.width, r->info.height);

@@ -108,5 +108,6 @@ void run_tell_written(const run_state *r, const char *path, const fovea_tensor *
     if (n == 1)
         cli_tell("%s: %s, %s", path, tensor->name, shape);
     else
-        cli_tell("%s: %zu tensors of %zu picture%s", path, n, r->frames, r->frames > 1 ? "s" : "");
+        cli_tell("%s: %zu tensors from %zu picture%s", path, n, r->frames,
+                 r->frames > 1 ? "s" : "");
 }

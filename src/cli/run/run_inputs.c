@@ -19,7 +19,7 @@ int run_gather(char ***path, size_t *count, const char *input)
     if (cli_is_stdin(input)) {
         for (size_t i = 0; i < *count; i++)
             if (cli_is_stdin((*path)[i]))
-                return cli_fail(CLI_USAGE, "-: standard input can be given once");
+                return cli_fail(CLI_USAGE, "-: standard input can be given only once");
         add_path(path, count, cli_text("%s", input));
         return CLI_OK;
     }
@@ -35,7 +35,7 @@ int run_gather(char ***path, size_t *count, const char *input)
     for (size_t i = 0; i < n; i++)
         add_path(path, count, cli_text("%s/%s", input, name[i]));
     cli_list_free(name);
-    return n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no picture", input);
+    return n ? CLI_OK : cli_fail(CLI_INPUT, "%s contains no picture", input);
 }
 
 /* A named pipe is a Y4M if its name ends with .y4m, because reading from the pipe would lose

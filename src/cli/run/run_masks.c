@@ -50,13 +50,14 @@ static int check(run_state *r, void *own)
     masks *m = own;
     m->coco = json_array();
     if (m->path && !is_coco(m) && !cli_ends_with(m->path, ".png"))
-        return cli_fail(CLI_USAGE, "--masks %s: the file is a .png or .json", m->path);
+        return cli_fail(CLI_USAGE, "--masks %s: the file name must end with .png or .json",
+                        m->path);
     m->options = (fovea_mask_options)FOVEA_MASK_OPTIONS_INIT;
     m->options.threshold = (float)r->score;
     if (m->rule && strcmp(m->rule, "instance") == 0)
         m->options.rule = FOVEA_MASKS_INSTANCE;
     else if (m->rule && strcmp(m->rule, "panoptic") != 0)
-        return cli_fail(CLI_USAGE, "--mask-rule %s: wanted panoptic or instance", m->rule);
+        return cli_fail(CLI_USAGE, "--mask-rule %s: it must be panoptic or instance", m->rule);
     return CLI_OK;
 }
 
@@ -66,8 +67,8 @@ static int want(run_state *r, void *own)
     m->wanted = r->s.info.masks > 0 && (m->path || m->rule || (!run_writes(r) && !r->in.split));
     if (r->in.split && m->wanted)
         return cli_fail(CLI_UNSUPPORTED,
-                        "--masks: this model's image processor splits pictures into parts; classes "
-                        "of parts can be merged, masks cannot; use --labels");
+                        "--masks is not possible, because this model's image processor splits "
+                        "pictures into parts and masks of parts cannot be merged; use --labels");
     if (m->path && !m->wanted)
         return cli_fail(CLI_UNSUPPORTED, "--masks %s: this model finds no masks", m->path);
     if (m->wanted) {

@@ -38,7 +38,8 @@ static int check_read(const struct files *f, const char *path, const char *optio
     char *file = identity(path);
     const json_t *input = file ? json_object_get(f->read, file) : NULL;
     free(file);
-    return input ? cli_fail(CLI_USAGE, "--%s would overwrite %s, which is read; name another file",
+    return input ? cli_fail(CLI_USAGE,
+                            "--%s would overwrite %s, which is an input; choose another file",
                             option, json_string_value(input))
                  : CLI_OK;
 }
@@ -51,8 +52,8 @@ static int add_written(struct files *f, const char *folder, const char *name, co
     int code = CLI_OK;
     if (other)
         code = cli_fail(CLI_USAGE,
-                        "%s and %s would share the output %s; run them one after the other, or "
-                        "give them other names",
+                        "%s and %s would be written to the same file %s; run them one after the "
+                        "other, or give them other names",
                         json_string_value(other), origin, path);
     else
         json_object_set_new_nocheck(f->written, path, json_string_nocheck(origin));
@@ -92,8 +93,8 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
         const bool moving = run_is_video(r, r->in.path[i]);
         if (moving && r->in.paths > 1)
             return cli_fail(CLI_USAGE,
-                            "--%s %s: writes a file for every frame of the video %s, which must "
-                            "then be the only input",
+                            "--%s %s is written for every frame of the video %s, which must then "
+                            "be the only input",
                             option, path, r->in.path[i]);
         run_place at = {r->in.path[i], 0, moving ? RUN_UNCOUNTED : pictures_in(r->in.path[i]), 0};
         for (; at.item < (moving ? 1 : at.count) && !code; at.item++) {
@@ -118,7 +119,7 @@ static int check_folders(const char *option, const char *path, const char *folde
         if (cli_same_file(folder, input[i]))
             return cli_fail(CLI_USAGE,
                             "--%s %s is in the folder of inputs %s, and would be an input of the "
-                            "next run; name another folder",
+                            "next run; choose another folder",
                             option, path, input[i]);
     return CLI_OK;
 }

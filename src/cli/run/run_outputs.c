@@ -30,7 +30,7 @@ static size_t files(run_file *out, const run_state *r, const void *own)
 static int check(run_state *r, void *own)
 {
     if (r->output && !cli_ends_with(r->output, ".safetensors"))
-        return cli_fail(CLI_USAGE, "-o %s: the file is a .safetensors", r->output);
+        return cli_fail(CLI_USAGE, "-o %s: the file name must end with .safetensors", r->output);
     if (((const outputs *)own)->hidden && !r->output)
         return cli_fail(CLI_USAGE, "--hidden needs -o, which is not given");
     return CLI_OK;

@@ -23,7 +23,8 @@ void run_tell_drawn(const run_state *r, const char *file, size_t drawn, size_t a
                     const char *what)
 {
     if (drawn < all)
-        cli_tell("%s: %zu of %zu %s drawn, those with a score of at least %.2g; --score sets it",
+        cli_tell("%s: %zu of %zu %s are drawn, which have a score of at least %.2g; --score sets "
+                 "the limit",
                  file, drawn, all, what, r->score > 0 ? r->score : RUN_SCORE);
 }
 

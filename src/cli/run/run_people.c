@@ -15,18 +15,19 @@ int run_open_people(run_state *r)
     if (r->s.info.keypoints == 0)
         return people_given(&r->in.people)
                    ? cli_fail(CLI_UNSUPPORTED,
-                              "--box and --people need a pose model; this one is %s",
+                              "--box and --people need a pose model, but this model is %s",
                               r->s.info.type)
                    : CLI_OK;
     if (!people_given(&r->in.people)) {
         if (r->preprocess.resize == FOVEA_RESIZE_BOX)
-            cli_tell("no --box and no --people: each picture is taken as the box of one person");
+            cli_tell("neither --box nor --people is given: each whole picture is used as the box "
+                     "of one person");
         return CLI_OK;
     }
     RUN_EACH(r, i, refuses_people)
         if (r->sink[i]->refuses_people(r, r->own[i]))
             return cli_fail(CLI_USAGE,
-                            "--box and --people work with --pose, --overlay, --json and -o only");
+                            "--box and --people work only with --pose, --overlay, --json and -o");
     /* the crops have the model's size, and are only normalised */
     r->preprocess.resize = FOVEA_RESIZE_NONE;
     c->pixels = cli_alloc((size_t)r->in.batch * c->width * c->height, 3);

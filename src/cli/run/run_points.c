@@ -49,7 +49,7 @@ static int check(run_state *r, void *own)
     (void)r;
     p->coco = json_array();
     if (p->path && !cli_ends_with(p->path, ".json"))
-        return cli_fail(CLI_USAGE, "--pose %s: the file is a .json", p->path);
+        return cli_fail(CLI_USAGE, "--pose %s: the file name must end with .json", p->path);
     return CLI_OK;
 }
 

@@ -146,8 +146,8 @@ static int want_pictures(run_state *r, void *own)
                                          "its folder as segmentation.safetensors");
     if (r->s.info.segments > RUN_SEGMENTS)
         return cli_fail(CLI_UNSUPPORTED,
-                        "the head has %u classes, pictures of classes at most %d; use -o, which "
-                        "writes the logits",
+                        "the head has %u classes, but pictures of classes hold at most %d; use -o, "
+                        "which writes the logits",
                         r->s.info.segments, RUN_SEGMENTS);
     return CLI_OK;
 }

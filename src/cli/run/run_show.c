@@ -94,7 +94,7 @@ static void say(const run_state *r, double seconds)
     }
     if (!shows(r) && !run_writes(r)) {
         free(files);
-        files = cli_text("; -o, --features and --pca write what it computed");
+        files = cli_text("; -o, --features and --pca write the results");
     }
     cli_tell("%s: %ux%u seen as %ux%u, %u tokens, %s%s, %.*f %s%s", r->now.name, r->now.width,
              r->now.height, r->info.width, r->info.height, r->info.tokens,

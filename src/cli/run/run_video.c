@@ -13,8 +13,8 @@ static int check_drawn(const run_state *r, const video *v)
     if (!drawn || v->of.ppm || v->layout.format == FOVEA_FORMAT_RGB8)
         return CLI_OK;
     return cli_fail(CLI_UNSUPPORTED,
-                    "%s: --%s needs frames in R, G, B: ffmpeg -v error -i VIDEO -f image2pipe -c:v "
-                    "ppm - | fovea run MODEL - --raw ppm",
+                    "%s: --%s needs RGB frames: ffmpeg -v error -i VIDEO -f image2pipe -c:v ppm - "
+                    "| fovea run MODEL - --raw ppm",
                     v->path, drawn);
 }
 
@@ -32,9 +32,9 @@ static int run_next(run_state *r, video *v, bool *there)
     const run_source source = {v->frame, v->layout.format, v->yuv, v->of.width, v->of.height};
     const bool boxed = people_given(&r->in.people), split = r->in.split;
     if (split && source.format != FOVEA_FORMAT_RGB8)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "%s: parts can be cut out of R, G, B only; use --raw ppm, or --size WxH",
-                        v->path);
+        return cli_fail(
+            CLI_UNSUPPORTED,
+            "%s: parts can be cropped only from RGB frames; use --raw ppm, or --size WxH", v->path);
     CLI_TRY(boxed || split
                 ? CLI_OK
                 : run_plan_for(r, source.format, source.yuv, source.width, source.height));
@@ -60,7 +60,7 @@ int run_video(run_state *r, const char *path)
     while (!code && there && !ferror(stdout) && !interrupt_code())
         code = run_next(r, &v, &there);
     if (!code && v.frames == 0 && !interrupt_code())
-        code = cli_fail(CLI_INPUT, "%s: holds no frame", path);
+        code = cli_fail(CLI_INPUT, "%s contains no frame", path);
     video_close(&v);
     return code;
 }

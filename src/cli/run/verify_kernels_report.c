@@ -64,7 +64,7 @@ int verify_kernels(fovea_device *device, const char *name, bool json)
                                  r.list, "right", (int)r.right, "wrong", (int)r.wrong,
                                  "not_reached", (int)r.missed));
     else
-        printf("\n%u kernels right, %u wrong, %u not reached by any case\n", r.right, r.wrong,
+        printf("\n%u kernels are correct, %u are wrong, and no case reaches %u\n", r.right, r.wrong,
                r.missed);
     CLI_TRY(code);
     if (r.right + r.wrong + r.missed == 0)
@@ -73,6 +73,7 @@ int verify_kernels(fovea_device *device, const char *name, bool json)
             "no kernel of device %s has \"%s\" in its name; fovea info --kernels lists them",
             info.id, name);
     return r.wrong || r.missed
-               ? cli_fail(CLI_WRONG, "%u kernels are wrong, %u were not reached", r.wrong, r.missed)
+               ? cli_fail(CLI_WRONG, "%u kernels are wrong, and %u were not reached", r.wrong,
+                          r.missed)
                : CLI_OK;
 }

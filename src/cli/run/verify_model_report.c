@@ -232,16 +232,17 @@ static int judge_accuracy(const accuracy *a, double floor)
 {
     if (a->pictures == 0 || a->all.mean >= floor)
         return CLI_OK;
-    return cli_fail(CLI_WRONG,
-                    "cosine with float32 is %.6f, less than %g; --accuracy sets the limit",
-                    a->all.mean, floor);
+    return cli_fail(
+        CLI_WRONG,
+        "the cosine with float32 is %.6f, which is less than %g; --accuracy sets the limit",
+        a->all.mean, floor);
 }
 
 static void show_accuracy(const report *r, const accuracy *a, const fovea_model *model)
 {
     const char *features = cli_chosen_from(model);
     if (r->costly[0].rounding > 0)
-        printf("\nsteps that lose most to the type of their products:\n");
+        printf("\nsteps with the largest error from the type of their products:\n");
     for (size_t i = 0; i < COSTLY && r->costly[i].rounding > 0; i++)
         printf("  %-42s %-5s %8.1e\n", r->costly[i].label, r->costly[i].products,
                r->costly[i].rounding);
@@ -264,9 +265,9 @@ static void warn_of_scale(const report *r, const char *model)
     const size_t n = json_array_size(r->badly_scaled);
     if (n == 0)
         return;
-    cli_tell("warning: in the rows of %zu int8 product%s a few large channels leave too few digits "
-             "to the others; %s, the worst, is off by %.0f %%. `fovea tune %s --accuracy 0.999 "
-             "PICTURE...` keeps such products in bfloat16 for --compute auto",
+    cli_tell("warning: in the rows of %zu int8 product%s, a few large channels leave too little "
+             "precision for the others; the worst is %s, with an error of %.0f %%. `fovea tune %s "
+             "--accuracy 0.999 PICTURE...` keeps such products in bfloat16 for --compute auto",
              n, n > 1 ? "s" : "", r->int8.label, 100 * r->int8.size, model);
 }
 
@@ -313,10 +314,10 @@ static void sum_up(const report *r, const accuracy *a, const fovea_model *model)
 {
     printf("\n%u steps, %u wrong\n", r->steps, r->wrong);
     show_accuracy(r, a, model);
-    printf("\nlargest numbers, and how many times larger they could be in float16:\n");
-    show_top("  of an output", &r->output);
-    show_top("  of attention's state or divisor, as kept", &r->mean);
-    show_top("  the same, if it were sums over the tokens", &r->sum);
+    printf("\nlargest values, and the factor by which they could grow in float16:\n");
+    show_top("  in an output", &r->output);
+    show_top("  in attention's state or divisor, as stored", &r->mean);
+    show_top("  in the same, if summed over all tokens", &r->sum);
 }
 
 static void print_json(const report *r, const accuracy *a, const cli_session *s,

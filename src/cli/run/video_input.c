@@ -54,7 +54,7 @@ static int find_layout(fovea_layout *out, const char *name)
         all = longer;
     }
     char *shown = cli_printable(name);
-    const int code = cli_fail(CLI_USAGE, "--raw %s: wanted one of %s", shown, all);
+    const int code = cli_fail(CLI_USAGE, "--raw %s: the format must be one of %s", shown, all);
     free(shown);
     free(all);
     return code;
@@ -68,9 +68,10 @@ int video_raw_parse(video_raw *out, const char *text)
                        .height = by ? whole_number(by + 1, at ? '@' : 0) : 0,
                        .ppm = strncmp(text, "ppm", 3) == 0 && (!text[3] || text[3] == '@')};
     if (!out->ppm && (!out->width || !out->height))
-        return cli_fail(CLI_USAGE,
-                        "--raw %s: wanted FORMAT:WxH[@RATE], as in nv12:1280x720@30, or ppm[@RATE]",
-                        text);
+        return cli_fail(
+            CLI_USAGE,
+            "--raw %s: it must be FORMAT:WxH[@RATE], such as nv12:1280x720@30, or ppm[@RATE]",
+            text);
     char *name = out->ppm ? NULL : cli_text("%.*s", (int)(colon - text), text);
     int code = name ? find_layout(&out->layout, name) : CLI_OK;
     free(name);
@@ -87,7 +88,8 @@ static int allocate(video *v)
     const uint64_t w = v->of.width, h = v->of.height;
     fovea_layout_info *l = &v->layout;
     if (w < 1 || h < 1 || w > PIXELS_MAX || h > PIXELS_MAX || w * h > PIXELS_MAX)
-        return cli_fail(CLI_INPUT, "%s: frames of %llux%llu pixels; 1 to 2^28 pixels can be read",
+        return cli_fail(CLI_INPUT,
+                        "%s: frames have %llux%llu pixels; they must have from 1 to 2^28 pixels",
                         v->path, (unsigned long long)w, (unsigned long long)h);
     *l = (fovea_layout_info)FOVEA_LAYOUT_INFO_INIT;
     if (fovea_layout_query(v->of.layout, v->of.width, v->of.height, v->yuv, l))
@@ -98,7 +100,7 @@ static int allocate(video *v)
     free(v->pixels);
     v->pixels = malloc(v->coded + l->buffer_size);
     if (!v->pixels)
-        return cli_fail(CLI_INPUT, "%s: no memory for frames of %llux%llu pixels", v->path,
+        return cli_fail(CLI_INPUT, "%s: not enough memory for frames of %llux%llu pixels", v->path,
                         (unsigned long long)w, (unsigned long long)h);
     return CLI_OK;
 }
@@ -112,7 +114,7 @@ static int ended_early(const video *v, size_t got, size_t whole)
     if (ferror(v->file))
         return cli_fail(CLI_INPUT, "%s: frame %llu cannot be read: %s", v->path, frame,
                         strerror(errno));
-    return cli_fail(CLI_INPUT, "%s: ends in frame %llu, after %zu of its %zu bytes", v->path, frame,
+    return cli_fail(CLI_INPUT, "%s ends in frame %llu, after %zu of its %zu bytes", v->path, frame,
                     got, whole);
 }
 
@@ -169,8 +171,8 @@ static int choose_chroma(video *v, const char *name, fovea_colours *colours)
         }
     char *shown = cli_printable(name);
     const int code = cli_fail(CLI_INPUT,
-                              "%s: is a Y4M with chroma %s; 4:2:0, 4:2:2, 4:4:4 and mono of 8, 10, "
-                              "12 or 16 bits and 4:1:1 are read; with ffmpeg -pix_fmt yuv444p",
+                              "%s is a Y4M with chroma %s; 4:2:0, 4:2:2, 4:4:4 and mono of 8, 10, "
+                              "12 or 16 bits and 4:1:1 are supported; use ffmpeg -pix_fmt yuv444p",
                               v->path, shown);
     free(shown);
     return code;
@@ -212,13 +214,13 @@ static int read_header(video *v, fovea_colours *colours)
     char line[LINE_MAX_BYTES], *rest = NULL;
     const size_t n = read_line(line, v->file);
     if (n == 0)
-        return cli_fail(CLI_INPUT, "%s: is empty%s", v->path,
-                        cli_is_stdin(v->path)
-                            ? "; if ffmpeg should have written a Y4M: not of this video, but "
-                              "-f image2pipe -c:v ppm works with any, and --raw ppm here"
-                            : "");
+        return cli_fail(CLI_INPUT, "%s is empty%s", v->path,
+                        cli_is_stdin(v->path) ? "; ffmpeg cannot write Y4M of this video: use -f "
+                                                "image2pipe -c:v ppm in ffmpeg, and --raw ppm here"
+                                              : "");
     if (n == LINE_MAX_BYTES || memcmp(line, magic, sizeof magic - 1) != 0)
-        return cli_fail(CLI_INPUT, "%s: does not begin with a Y4M header, a line of %s", v->path,
+        return cli_fail(CLI_INPUT,
+                        "%s does not begin with a Y4M header, a line that starts with %s", v->path,
                         magic);
     v->of.layout = FOVEA_LAYOUT_I420;
     strtok_r(line, " ", &rest);
@@ -237,7 +239,7 @@ static int begin_y4m(video *v, bool *there)
         return ferror(v->file) ? ended_early(v, 0, 0) : CLI_OK;
     if (n < LINE_MAX_BYTES && strncmp(line, "FRAME", 5) == 0 && (line[5] == 0 || line[5] == ' '))
         return CLI_OK;
-    return cli_fail(CLI_INPUT, "%s: frame %llu does not begin with a line of FRAME", v->path,
+    return cli_fail(CLI_INPUT, "%s: frame %llu does not begin with a FRAME line", v->path,
                     (unsigned long long)v->frames);
 }
 
@@ -277,11 +279,10 @@ static int begin_ppm(video *v, bool *there)
     v->of.height = v->of.width ? header_number(v->file) : 0;
     const uint32_t white = v->of.height ? header_number(v->file) : 0;
     if (white != UINT8_MAX && white != UINT16_MAX)
-        return cli_fail(
-            CLI_INPUT,
-            "%s: frame %llu is not a binary PPM of 8 or 16 bits, as ffmpeg -f image2pipe "
-            "-c:v ppm writes them",
-            v->path, (unsigned long long)v->frames);
+        return cli_fail(CLI_INPUT,
+                        "%s: frame %llu is not a binary PPM of 8 or 16 bits, as ffmpeg -f "
+                        "image2pipe -c:v ppm writes",
+                        v->path, (unsigned long long)v->frames);
     v->sample = white == UINT16_MAX ? 2 : 1;
     const bool same = v->pixels && before.of.width == v->of.width &&
                       before.of.height == v->of.height && before.sample == v->sample;

@@ -395,7 +395,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     json_t *json = family->synthetic->make(&made, size);
     fovea_status status =
         json ? made.status
-             : fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", made.name);
+             : fv_fail(FOVEA_ENOMEM, "%s: not enough memory for its configuration", made.name);
     FV_THEN(status, fv_source_index(m->source));
     FV_THEN(status, read_model(m, &(fv_config){path, "", json}));
     FV_THEN(status, fv_preprocessing_read(m));
