@@ -1,4 +1,5 @@
-/* trial.c: one attention through the public interface and through the oracle. */
+/* attention_trial.c: runs one attention through the public interface and compares it with the
+ * oracle. */
 #include "tests/kernels/attention_trial.h"
 #include "ops/mech_traits.h"
 
@@ -22,7 +23,7 @@ float *trial_values(size_t n, uint32_t seed, float size)
     return x;
 }
 
-/* The distance between neighbours of x. */
+/* Returns the distance between x and the next value of `type`. */
 static double quantum(double x, fovea_dtype type)
 {
     int e;
@@ -36,7 +37,7 @@ float trial_round(float x, fovea_dtype type)
     return type == FOVEA_DTYPE_F32 || !isfinite(x) ? x : (float)(nearbyint((double)x / q) * q);
 }
 
-/* Writes the float x, which `type` holds exactly, as element `i`. */
+/* Stores the float x as element `i`; `type` represents x exactly. */
 static void put(void *data, size_t i, float x, fovea_dtype type)
 {
     uint32_t bits;
@@ -78,7 +79,8 @@ static float get(const void *data, size_t i, fovea_dtype type)
     return half & 0x8000u ? -x : x;
 }
 
-/* The family of an attention: its name between "sla-" and ':'. */
+/* Returns whether `name` is the attention's name without the prefix "sla-" and without ':' and what
+ * follows. */
 static bool family(const fovea_attention_options *o, const char *name)
 {
     const char *at = o->attention + (strncmp(o->attention, "sla-", 4) ? 0 : 4);
@@ -161,7 +163,7 @@ trial trial_make(const fovea_attention_options *options, uint32_t seed)
     t.k = trial_values(n * wide, seed + 2, 2.f);
     t.v = trial_values(n * out, seed + 3, 1.f);
     for (size_t i = 0; i < n * out; i++)
-        t.v[i] += 0.5f; /* a mean that is not zero */
+        t.v[i] += 0.5f; /* makes the mean nonzero */
     if (gated(o)) {
         t.gate_q = gates(rows, o->heads, seed + 4);
         t.gate_k = gates(n, o->heads, seed + 5);
@@ -198,7 +200,7 @@ void trial_free(trial *t)
     *t = (trial){.q = NULL};
 }
 
-/* An input by rows. */
+/* One input tensor, stored as rows. */
 typedef struct input {
     float *data;
     uint32_t rows, width;
@@ -235,7 +237,7 @@ size_t trial_inputs(const trial *t, uint32_t row, fovea_matrix inputs[8])
     return count;
 }
 
-/* Rows with `gap` NaNs between them and nothing after the last. */
+/* Copies the input with `gap` NaNs between rows and none after the last row. */
 static void *spread(const input *in, uint32_t gap)
 {
     const size_t ld = in->width + gap, n = in->rows * ld - gap;
@@ -332,7 +334,7 @@ oracle_sequence trial_sequence(const trial *t)
     };
 }
 
-/* The largest error and the largest value so far; an error of NaN counts as infinite. */
+/* The largest error and the largest absolute value so far. A NaN error counts as infinite. */
 typedef struct span {
     double error, top;
 } span;

@@ -30,7 +30,7 @@
 
 static uint64_t seed = 1;
 static uint32_t every = 1;
-static double small = INFINITY; /* operations of a case at most */
+static double small = INFINITY; /* upper bound on the operations of a case */
 
 static bool computed(const check_case *c, uint32_t row)
 {
@@ -47,9 +47,9 @@ static bool is_right(const check_operand *o, double got, double want, double all
     const bool half = o->storage == FV_F16 || o->storage == FV_BF16;
     const double max = half ? check_max(o->storage) : FLT_MAX;
     const bool overflow = !isfinite(got) || fabs(got) > 0.99 * max;
-    if (o->storage != o->type) /* the oracle knows nothing of how it is stored */
+    if (o->storage != o->type) /* the oracle ignores how values are stored */
         allowed += check_rounding(o->storage, fabs(want) + allowed);
-    if (fabs(want) > max) /* cannot be represented: any overflow is right */
+    if (fabs(want) > max) /* the type cannot represent it: any overflow is correct */
         return overflow;
     if (isnan(want))
         return isnan(got);
@@ -72,7 +72,7 @@ static bool compare_state(check_job *j, const check_op *op, const uint8_t *state
     return good;
 }
 
-/* All rows of a small problem, 64 of a large one. */
+/* Compares all rows of a small problem, or 64 rows of a large one. */
 static bool compare(check_job *j, const check_op *op, const uint8_t *result, check_random r)
 {
     enum { SAMPLES = 64 };
@@ -115,7 +115,7 @@ static bool same(check_job *j, const uint8_t *whole, const uint8_t *cut)
     return true;
 }
 
-/* One kernel, one case with values, one set of knobs. */
+/* Checks one kernel on one case with given values and one setting of the knobs. */
 static bool check_values(const check_runner *runner, check_job *j, const check_op *op,
                          check_random r)
 {
@@ -141,8 +141,8 @@ static check_random case_random(const fv_kernel *k, uint32_t index, uint32_t fil
     return r;
 }
 
-/* With values of every kind, stored as `type`; other choices than the default with those that have
- * nothing special. */
+/* Checks a case with each kind of values, stored as `type`. Settings of the knobs other than the
+ * default are tried only with normal values. */
 static bool check_stored_as(check_result *out, const check_runner *runner, check_job *j,
                             const check_op *op, uint32_t index, enum fv_type type)
 {
@@ -167,14 +167,14 @@ static bool check_stored_as(check_result *out, const check_runner *runner, check
     return true;
 }
 
-/* Whether the kernel takes the case with its tokens stored as `type`. */
+/* Returns whether the kernel supports the case with its tokens stored as `type`. */
 static bool suits(const fv_kernel *k, check_case *c, enum fv_type type)
 {
     return (type == FV_F32 || check_store(c, type)) && fv_kernel_fits(k, &c->args.prob, k->needs);
 }
 
-/* With tokens as floats, then as float16, or as bfloat16 where the kernel takes no float16. False:
- * it takes none of them. */
+/* Checks the case with tokens stored as float32, then as float16, or as bfloat16 if the kernel does
+ * not support float16. Returns false if the kernel supports none of these. */
 static bool check_one(check_result *out, const check_runner *runner, const fv_kernel *k,
                       const check_op *op, uint32_t index, bool *good)
 {
@@ -196,7 +196,8 @@ static bool check_one(check_result *out, const check_runner *runner, const fv_ke
     return taken;
 }
 
-/* The case that is always taken: the first that fits, the smallest where small ones are wanted. */
+/* Returns the case that is checked in every run: the first that fits or, with --small, the smallest
+ * that fits. */
 static uint32_t first_case(const fv_kernel *k, const check_op *op, enum fv_type type)
 {
     check_case c;
@@ -263,7 +264,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Median seconds of a whole run, after one for warmth. */
+/* Returns the median time of a whole run in seconds, after one warm-up run. */
 static double time_case(const fv_kernel *k, check_case *c)
 {
     enum { RUNS = 101 };
@@ -320,7 +321,7 @@ static void bench_op(const fv_kernel *list, int count, uint32_t features, enum f
             const double t = time_case(k, &c);
             char problem[128];
             fv_problem_format(problem, sizeof problem, &c.args.prob);
-            if (!reference) /* the first line of an op is its reference in plain C */
+            if (!reference) /* the first line of an op times its plain C reference */
                 reference = t;
             printf("%-28s %-44s %10.3f ms %7.2fx %8.2f GB/s %8.2f GFLOP/s\n", k->name, problem,
                    t * 1e3, reference / t, bytes_of(&c) / t * 1e-9,
@@ -349,7 +350,7 @@ static void check_itself(totals *t, const check_runner *runner, bool direct)
     check_result r = {0};
     const uint32_t asked = every;
     const double limit = small;
-    every = 1; /* each wrong kernel is wrong somewhere */
+    every = 1; /* each wrong kernel fails in at least one case, so run all */
     small = INFINITY;
     check_self(&r, runner, direct);
     every = asked;
@@ -431,7 +432,7 @@ int main(int argc, char **argv)
             return 1;
         }
     }
-    const uint64_t mode = fv_machine_float_enter(); /* as the workers do */
+    const uint64_t mode = fv_machine_float_enter(); /* the same floating-point mode as in workers */
     totals t = {0};
     bool found = false;
     check_catch_signals();

@@ -1,4 +1,4 @@
-/* check_act.c: ACT, ACT_GRAD and ADD: what is done to rows element by element. */
+/* check_act.c: ACT, ACT_GRAD and ADD: element-wise operations on rows. */
 #include <float.h>
 #include <math.h>
 
@@ -18,11 +18,11 @@ static uint32_t act_of(uint32_t index)
 
 static const struct {
     uint32_t rows, width, gap;
-    enum fv_type out; /* of ACT; none: float32 */
+    enum fv_type out; /* output type of ACT; FV_NONE means float32 */
 } sizes[] = {{3, 17, 2}, {5, 64, 0}, {2, 1, 1}, {4, 37, 1, FV_BF16}, {128, 1536, 0}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* The problem and the operands' widths; the first operand is the activation's input. */
+/* Sets the problem and the widths of the operands. The first operand is the activation's input. */
 static bool make(check_case *c, uint32_t index, int operands)
 {
     const uint32_t size = index / ACTS;
@@ -50,7 +50,8 @@ static bool make_act(check_case *c, uint32_t index)
     else if (index % 2 && c->args.prob.epi != FV_EPI_SWIGLU)
         c->in_place = FV_ACT_IN;
     if (c->args.prob.epi == FV_EPI_SOFTPLUS)
-        c->operand[FV_ACT_IN].scale = 25.f; /* far from 0 it is x or e^x, to the last digits */
+        c->operand[FV_ACT_IN].scale =
+            25.f; /* covers the range where the activation equals x or e^x up to rounding */
     return true;
 }
 
@@ -72,7 +73,7 @@ static bool make_grad(check_case *c, uint32_t index)
 {
     if (!make(c, index, 3))
         return false;
-    c->operand[FV_ACT_GRAD_IN].scale = 3.f; /* where activations bend */
+    c->operand[FV_ACT_GRAD_IN].scale = 3.f; /* covers the range where activations are curved */
     if (index % 3 == 1)
         c->in_place = FV_ACT_GRAD_IN;
     if (index % 3 == 2 && c->args.prob.epi != FV_EPI_SWIGLU)
@@ -80,8 +81,7 @@ static bool make_grad(check_case *c, uint32_t index)
     return true;
 }
 
-/* Of a slope: what erf, tanh and the sigmoid may be wrong by, times what they are multiplied with.
- */
+/* Bounds the error of a slope: the error of erf, tanh or the sigmoid, times its factor. */
 static double slope_error(uint32_t epi, double x)
 {
     const double size = fmin(fabs(x), 9);

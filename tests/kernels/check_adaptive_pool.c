@@ -35,7 +35,8 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* torch's rule: whole pixels from the floor of where an area begins to the ceiling of its end. */
+/* Follows torch: a cell averages the pixels from the floor of its start to the ceiling of its end.
+ */
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t *dim = c->args.prob.dim;

@@ -6,7 +6,7 @@
 #include "ops/contracts/softmax_attention.h"
 #include "tests/kernels/check.h"
 
-/* ---- rows by computed numbers ---- */
+/* ---- rows picked by computed indices ---- */
 
 static bool make_pick(check_case *c, uint32_t index)
 {
@@ -29,7 +29,7 @@ static bool make_pick(check_case *c, uint32_t index)
     return true;
 }
 
-/* Numbers of rows; now and then of none. */
+/* Draws row indices; a few select no row. */
 static void number(check_case *c, check_random *r)
 {
     const float none[] = {-1.f, NAN, INFINITY, 1e9f, -0.5f};
@@ -57,7 +57,7 @@ static bool make_sine(check_case *c, uint32_t index)
 {
     static const struct {
         uint32_t rows, width, parts, gap;
-        float scale; /* of positions; 0: 1, and rates in one part */
+        float scale; /* of positions; 0 means scale 1 with rates in one part */
     } sizes[] = {{1, 1, 1, 0},        {5, 16, 4, 0},       {3, 33, 2, 3},      {7, 6, 4, 1},
                  {9, 40, 1, 0, 6e4f}, {3, 21, 2, 2, 1e3f}, {300, 128, 4, 0, 0}};
     if (index >= sizeof sizes / sizeof *sizes)
@@ -80,7 +80,8 @@ static bool make_sine(check_case *c, uint32_t index)
     return true;
 }
 
-/* Phases are parts of a turn, and a second row of rates is what a float lacks of them. */
+/* Makes phases fractions of a turn. A second row of rates holds the rounding errors of the first.
+ */
 static void shift(check_case *c, check_random *r)
 {
     for (uint32_t i = 0; i < c->args.prob.dim[FV_ROW_C]; i++)
@@ -99,7 +100,7 @@ static void sine_oracle(const check_case *c, uint32_t row, double *want, double 
         const double y = x * (check_at(c, FV_SINE_RATE, 0, i % width) + low);
         const double t = y - nearbyint(y) + check_at(c, FV_SINE_PHASE, 0, i % width);
         want[i] = sin(6.283185307179586 * t);
-        /* The fraction of a revolution and the phase that is added are numbers up to 1. */
+        /* The revolutions and the added phase are at most 1. */
         allowed[i] = 8 * FLT_EPSILON * fmin(1, fabs(t) * 7) + 4 * FLT_EPSILON * fmin(1, fabs(y)) +
                      4 * FLT_MIN;
     }
@@ -135,7 +136,7 @@ static bool make_deform(check_case *c, uint32_t index)
     return true;
 }
 
-/* Boxes in the picture, at its edges, of no size, far beyond, and of NaN. */
+/* Places boxes inside the picture, at its edges, far outside, with size 0 and with NaN. */
 static void place_boxes(check_case *c, check_random *r)
 {
     const float hard[] = {0.f, 1.f, -0.01f, 1.5f, 1e20f, NAN, INFINITY};
@@ -171,7 +172,7 @@ static void deform_oracle(const check_case *c, uint32_t row, double *want, doubl
             const double error =
                 4 * FLT_EPSILON *
                 ((fabs(box[0]) + fabs(right)) * width + (fabs(box[1]) + fabs(down)) * height + 2);
-            for (int32_t k = 0; k < 16; k++) { /* all that it can reach */
+            for (int32_t k = 0; k < 16; k++) { /* all pixels that a sample can read */
                 const int32_t column = (int32_t)floor(x) - 1 + k % 4;
                 const int32_t line = (int32_t)floor(y) - 1 + k / 4;
                 if (column < 0 || line < 0 || column >= (int32_t)width || line >= (int32_t)height)

@@ -74,9 +74,9 @@ uint16_t *check_half(check_case *c, int operand, uint32_t row, uint32_t col)
     return (uint16_t *)o->data + (size_t)row * o->ld + col;
 }
 
-/* The 16-bit floats by their definition, for kernels and checks not to share a mistake. */
+/* The 16-bit floats, converted by their definition, so that kernels and checks share no code. */
 static const struct half {
-    int bits, least; /* of the mantissa; exponent of the smallest normal value */
+    int bits, least; /* bits of the mantissa; exponent of the smallest normal value */
     double max;
 } halves[] = {[FV_F16] = {10, -14, 65504.}, [FV_BF16] = {7, -126, 0xffp120}};
 
@@ -96,7 +96,7 @@ static double half_value(enum fv_type type, uint16_t h)
     return h & 0x8000 ? -size : size;
 }
 
-/* What the last bit of the value nearest to x is worth. */
+/* Returns the value of the last mantissa bit of x rounded to `type`. */
 static double half_unit(enum fv_type type, double x)
 {
     const struct half *f = &halves[type];
@@ -160,7 +160,8 @@ uint32_t *check_group_rows(const check_case *c, uint32_t group, uint32_t *count)
 
 double check_allowed(double n, double sum)
 {
-    /* Rounding errors add up like a random walk; what is below the normal numbers may be flushed.
+    /* Rounding errors add up like a random walk. Values below the normal range may be flushed to
+     * zero.
      */
     return (4.0 + 2.0 * sqrt(n)) * FLT_EPSILON * sum + n * FLT_MIN;
 }
@@ -206,7 +207,7 @@ const char *const check_fill_names[CHECK_FILLS] = {"normal",  "huge", "tiny",
 
 static double draw(check_random *r, enum check_fill fill, const check_operand *o, bool hot)
 {
-    const bool f16 = o->storage == FV_F16; /* of 16-bit floats this one has the smaller range */
+    const bool f16 = o->storage == FV_F16; /* float16 has the smaller range of the 16-bit types */
     if (o->type == FV_U8) {
         const uint32_t top[CHECK_FILLS] = {256, 2, 2, 256, 1, 256};
         const uint32_t v = check_below(r, top[fill]);
@@ -244,7 +245,7 @@ void check_poison(void *p, size_t size)
         ((uint8_t *)p)[i] = nan_bytes[i & 3];
 }
 
-/* The values as they will be where they are stored. */
+/* Rounds the values to the type in which they are stored. */
 static void round_values(check_operand *o)
 {
     for (uint32_t y = 0; y < o->rows; y++) {
@@ -295,7 +296,8 @@ bool check_store(check_case *c, enum fv_type type)
     bool changes = false;
     for (int i = 0; i < FV_OPERANDS; i++) {
         check_operand *o = &c->operand[i];
-        const bool own = o->type == FV_F32 && o->storage != FV_F32; /* the case's own */
+        const bool own =
+            o->type == FV_F32 && o->storage != FV_F32; /* a type that the case itself chose */
         if (fv_op_table[c->args.prob.op]->operand[i].exact)
             continue;
         if (!own || type != FV_F32)
@@ -303,7 +305,7 @@ bool check_store(check_case *c, enum fv_type type)
         changes = changes || o->storage != o->type;
         c->args.type[i] = o->kind == CHECK_ABSENT ? FV_NONE : o->storage;
     }
-    if (changes) { /* as the planner has it */
+    if (changes) { /* as the planner sets it */
         fv_problem *p = &c->args.prob;
         const check_operand *in = &c->operand[0], *out = &c->operand[check_output(c)];
         p->in = in->type == FV_F32 ? in->storage : p->in;

@@ -1,4 +1,4 @@
-/* check_conv.c: CONV at sizes around every tile, with windows that hang over each side. */
+/* check_conv.c: CONV at sizes around every tile, with windows that extend beyond each side. */
 #include <math.h>
 
 #include "ops/contracts/product.h"
@@ -8,16 +8,16 @@
 static const struct shape {
     uint32_t width, height, channels, size, stride, pad, n, gap, epi;
     bool bench;
-    enum fv_type weight, acc, in, out; /* where only the first is given: float32 */
+    enum fv_type weight, acc, in, out; /* if only the first is given, the others are float32 */
 } shapes[] = {
     {1, 1, 1, 1, 1, 0, 1, 0, 0, false, FV_F32},
     {4, 3, 4, 3, 1, 1, 5, 0, FV_EPI_BIAS, false, FV_F32},
     {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_F32},
     {8, 6, 5, 2, 2, 0, 33, 2, FV_EPI_BIAS, false,
-     FV_F32}, /* channels that straddle the groups of 4 */
+     FV_F32}, /* channel counts that are not multiples of 4 */
     {9, 2, 12, 5, 1, 2, 31, 0, FV_EPI_SILU, false, FV_F32},
     {2, 9, 8, 4, 3, 1, 16, 4, FV_EPI_BIAS | FV_EPI_RELU, false, FV_F32},
-    {3, 2, 4, 3, 1, 4, 8, 0, FV_EPI_BIAS, false, FV_F32}, /* windows wholly outside */
+    {3, 2, 4, 3, 1, 4, 8, 0, FV_EPI_BIAS, false, FV_F32}, /* windows entirely outside the picture */
     {13, 11, 96, 3, 2, 1, 65, 0, FV_EPI_BIAS, false,
      FV_F32}, /* blocks of k that begin inside a tap */
     {6, 9, 177, 3, 1, 1, 40, 3, FV_EPI_BIAS | FV_EPI_GELU, false, FV_F32},
@@ -45,7 +45,7 @@ static const struct shape {
     {4, 7, 20, 3, 2, 1, 17, 0, FV_EPI_BIAS | FV_EPI_SIGMOID, false, FV_F32},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_BF16, FV_F32, FV_BF16,
      FV_BF16},
-    /* lines of several tiles, whose windows are read in place, and few columns */
+    /* lines of several tiles, whose windows are read in place; few columns */
     {47, 5, 8, 3, 1, 1, 20, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_F32},
     {61, 6, 12, 3, 2, 1, 33, 0, FV_EPI_BIAS | FV_EPI_RELU, false, FV_F32},
     {38, 3, 4, 1, 1, 0, 3, 0, FV_EPI_BIAS, false, FV_F32},
@@ -59,7 +59,7 @@ static const struct shape {
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_BF16, FV_BF16},
     {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_I8, FV_F32, FV_BF16, FV_BF16},
-    /* whole numbers; if channels are not a multiple of 8, only the reference takes them */
+    /* int8 products; if channels are not a multiple of 8, only the reference supports them */
     {3, 2, 5, 3, 1, 1, 7, 0, FV_EPI_BIAS, false, FV_I8, FV_I32, FV_U8},
     {1, 1, 8, 1, 1, 0, 1, 0, 0, false, FV_I8, FV_I32, FV_U8},
     {5, 7, 8, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8, FV_I32, FV_U8},
@@ -97,7 +97,7 @@ static bool make(check_case *c, uint32_t index)
     c->args.u[1] = s->height;
     c->args.u[2] = width;
     const bool numbers = s->acc == FV_I32;
-    const uint32_t bytes = (s->channels + 7) / 8 * 8 + 8; /* of a pixel of numbers */
+    const uint32_t bytes = (s->channels + 7) / 8 * 8 + 8; /* of one pixel's int8 values */
     check_matrix(c, FV_GEMM_A, CHECK_BASE, s->width * s->height, numbers ? bytes : s->channels,
                  numbers ? 8 * s->gap : s->gap);
     check_matrix(c, FV_GEMM_W, CHECK_WEIGHT, s->n, k, 0);
@@ -119,7 +119,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* Channel i of a pixel. */
+/* Returns channel i of a pixel. */
 static double pixel_at(const check_case *c, uint32_t pixel, uint32_t i)
 {
     return c->args.prob.acc == FV_I32

@@ -1,4 +1,4 @@
-/* check_convert.c: CONVERT: every value comes out as the nearest of the other type. */
+/* check_convert.c: CONVERT: every result is the nearest value of the other type. */
 #include <math.h>
 #include <string.h>
 
@@ -30,8 +30,8 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* One shape holds every pattern of 16 bits; float32 inputs are moved to the ties between two values
- * of the other type, or next to them. */
+/* One shape contains every 16-bit pattern. float32 inputs are moved to the midpoints between two
+ * values of the other type, or next to them. */
 static void prepare(check_case *c, check_random *r)
 {
     const uint32_t cols = c->args.prob.dim[FV_ROW_C];
@@ -50,7 +50,8 @@ static void prepare(check_case *c, check_random *r)
     }
 }
 
-/* Subnormal floats too, which this program, as the library, has set to be taken for zero. */
+/* Returns x exactly. Subnormal floats need this, because this program flushes them to zero as the
+ * library does. */
 static double exact(float x)
 {
     const uint32_t bits = fv_bits_of_float(x);

@@ -1,4 +1,4 @@
-/* check_copy.c: COPY and TAKE: rows come out bit by bit. */
+/* check_copy.c: COPY and TAKE: the output rows equal the input rows bit by bit. */
 #include "ops/contracts/rows.h"
 #include "tests/kernels/check.h"
 

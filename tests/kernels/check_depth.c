@@ -16,7 +16,7 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static const double least = 1e-6;
 
-/* Every shape without a mean, and with one. */
+/* Makes every shape without a mean, and with one. */
 static bool make(check_case *c, uint32_t index, bool grad)
 {
     const bool mean = grad || index % 2;
@@ -49,7 +49,7 @@ static bool make_grad(check_case *c, uint32_t index)
     return make(c, index, true);
 }
 
-/* Depths of every order of magnitude, none at all, and what is not a depth. */
+/* Draws depths of every order of magnitude, zeros, and values that are not depths. */
 static void prepare(check_case *c, check_random *r)
 {
     static const float odd[] = {0, -1, NAN, INFINITY, -INFINITY, FLT_MIN, FLT_MAX};
@@ -72,20 +72,21 @@ static void prepare(check_case *c, check_random *r)
         *check_value(c, FV_DEPTH_MEAN, 0, 0) = -0.75f;
 }
 
-/* The weight of cell `of` of `cells` in pixel i of `pixels`. */
+/* Returns the bilinear weight of cell `of` of `cells` at pixel i of `pixels`. */
 static double counts(uint32_t i, uint32_t pixels, uint32_t of, uint32_t cells)
 {
     const double at = fmin(fmax((i + 0.5) * cells / pixels - 0.5, 0), cells - 1.0);
     return fmax(0, 1 - fabs(at - of));
 }
 
-/* The cell in which the middle of pixel i is. */
+/* Returns the cell that contains the centre of pixel i. */
 static uint32_t cell_of(uint32_t i, uint32_t pixels, uint32_t cells)
 {
     return (uint32_t)((2 * (uint64_t)i + 1) * cells / (2 * (uint64_t)pixels));
 }
 
-/* Of every pixel: depth before its least, and what rounded shares of the cells make of it. */
+/* Stores two values per pixel: the interpolated depth before clamping, and the error that rounding
+ * the weights may cause. */
 static void define(check_case *c)
 {
     const uint32_t *dim = c->args.prob.dim, across = dim[FV_SEGMENT_GRID], down = dim[0] / across;
@@ -114,11 +115,11 @@ static void release(check_case *c)
 }
 
 typedef struct pixel {
-    double found; /* before its least */
+    double found; /* depth before clamping */
     double d, off;
 } pixel;
 
-/* False: the pixel does not count. */
+/* Reads pixel (x, y). Returns false if the pixel is ignored. */
 static bool look(pixel *p, const check_case *c, uint32_t y, uint32_t x)
 {
     const double truth = check_at(c, FV_DEPTH_TRUTH, y, x);
@@ -128,7 +129,7 @@ static bool look(pixel *p, const check_case *c, uint32_t y, uint32_t x)
     return truth > 0 && isfinite(truth);
 }
 
-/* What the distance is off by. */
+/* Returns the error bound of a pixel's distance. */
 static double error_of(const pixel *p)
 {
     const double z = fmax(p->found, least);

@@ -1,8 +1,9 @@
-/* check_device.c: kernels at work on a device: as steps of sweeps, through the backend's functions.
+/* check_device.c: runs kernels on a device through the backend's functions, as steps of sweeps.
  *
- * An operand is in a buffer of its own, amid NaN patterns: at an odd element or, in every second
- * case, where it is aligned, as kernels may ask. After a frame every buffer is read back and must
- * be unchanged, except the elements that the kernel is to write. */
+ * Each operand has its own buffer, which is filled with NaN patterns around it. The operand begins
+ * at an odd element or, in every second case, at an aligned address, which kernels may require.
+ * After a frame every buffer is read back; only the elements that the kernel must write may have
+ * changed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +12,21 @@
 #include "tests/kernels/check_run.h"
 
 enum {
-    BEFORE = 61, /* elements of an operand's buffer before it */
+    BEFORE = 61, /* elements of an operand's buffer before the operand */
     ALIGNED = 64,
     BEHIND = 67,
-    CALLS = 48, /* pieces of a case at most: each costs a dispatch */
+    CALLS = 48, /* upper bound on the pieces of a case: each costs a dispatch */
 };
 
 typedef struct check_device {
     const fv_backend *backend;
     fv_device *device;
     bool throughput;
-    uint32_t rows; /* of a call at most */
+    uint32_t rows; /* upper bound per call */
     char id[64];
 } check_device;
 
-/* An operand's buffer: `image` is what it should hold, `at` where the operand begins. */
+/* An operand's buffer: `image` is the expected content, `at` is the operand's offset. */
 typedef struct zone {
     fv_mem mem;
     uint8_t *image;
@@ -74,8 +75,8 @@ static void zone_close(const site *s, zone *z)
     free(z->image);
 }
 
-/* Bytes of an operand's beginning that plans align: of rows of int8, which begin with floats, those
- * of a cache line; 0: elements alone. */
+/* Returns the alignment in bytes that plans give an operand: a cache line for int8 rows, which
+ * begin with floats. 0 means that elements alone are aligned. */
 static size_t alignment(const check_case *c, int i)
 {
     return c->operand[i].storage == FV_U8 && c->args.prob.acc == FV_I32 ? 64 : 0;
@@ -96,7 +97,7 @@ static bool place_operand(site *s, int i)
     }
     if (!zone_open(s, z, check_extent(o), s->before, check_element(o), alignment(c, i)))
         return false;
-    /* What is added to is there before. */
+    /* An output that is added to starts with its own values. */
     const int from = i == s->out && !c->adds ? c->in_place : i;
     if (from >= 0)
         check_stored(&c->operand[from], z->image + z->at);
@@ -147,7 +148,7 @@ static bool place(site *s)
     if (!scratch)
         return true;
     s->launch.scratch_mem = &s->scratch.mem;
-    /* On a device that is wide it is a buffer of its own, from its begin. */
+    /* On a throughput device the scratch is a buffer of its own, from offset 0. */
     const size_t before = s->on->throughput ? 0 : BEFORE;
     return zone_open(s, &s->scratch, scratch, before, sizeof(float), 64) &&
            zone_write(s, &s->scratch);
@@ -182,8 +183,8 @@ static uint32_t most(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* A device that is wide deals the rows of a call to the groups; others have a call for each row,
- * the first of a group being the first. */
+/* Makes the sweep. A throughput device distributes the rows of a call over the groups; on other
+ * devices every row is a separate call. */
 static fv_sweep sweep_of(site *s, enum check_way way, check_random r)
 {
     check_case *c = s->job->c;
@@ -199,7 +200,7 @@ static fv_sweep sweep_of(site *s, enum check_way way, check_random r)
     if (way == CHECK_ROWS)
         sweep.chunk = most(check_piece(&r, rows, c->align),
                            (rows / CALLS + c->align - 1) / c->align * c->align);
-    /* Of a call that the device cuts, each piece is dealt by itself. */
+    /* If the device splits a call, the rows of each piece are distributed separately. */
     if (reduces(c) && s->on->throughput && sweep.chunk > s->on->rows)
         sweep.chunk = s->on->rows;
     c->dealt = 0;
@@ -224,9 +225,10 @@ static bool frame(site *s, enum check_way way, check_random r)
            status_is_ok(s->job, b->wait(s->queue, fence, bound, &seconds), "wait");
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
-/* Moves `size` bytes at `at` of what was read out of the way, to `to`. */
+/* Moves `size` bytes at `at` from the buffer that was read back to `to`, and restores the image
+ * there. */
 static void take(uint8_t *to, uint8_t *seen, const zone *z, size_t at, size_t size)
 {
     memcpy(to, seen + z->at + at, size);
@@ -274,7 +276,7 @@ static bool collect(site *s, uint8_t *result)
     return good;
 }
 
-/* The kernel may do anything to its scratch. */
+/* Returns true if nothing outside the kernel's scratch changed. The scratch itself may change. */
 static bool scratch_kept(site *s)
 {
     zone *z = &s->scratch;
@@ -320,7 +322,7 @@ const fv_kernel *check_device_open(check_runner *out, const char *id, int *count
                                    size_t message_size)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
-    options.max_dispatch_seconds = 1e3; /* every call as it is, however long it takes */
+    options.max_dispatch_seconds = 1e3; /* no call is split, however long it takes */
     check_device *d = check_must(calloc(1, sizeof *d));
     const size_t name = strcspn(id, ":");
     for (size_t i = 0; fv_backends[i]; i++)

@@ -1,5 +1,5 @@
-/* check_differences.c: the oracles of dense gradients against central finite differences of the
- * oracles of what they are the gradients of, all in double precision. */
+/* check_differences.c: compares the oracles of dense gradients with central finite differences of
+ * the forward oracles, in double precision. */
 #include "tests/kernels/check_differences.h"
 
 #include <math.h>
@@ -27,20 +27,20 @@ enum {
 };
 
 /* An operation, and its gradient with respect to one operand. The loss is the sum of the results,
- * each times a number of its own. */
+ * each multiplied by its own random factor. */
 typedef struct pair {
     const char *name;
     check_case forward, grad;
-    int of;            /* operand of `forward` that is changed */
-    int dout;          /* operand of `grad` that has those numbers, or -1: all 1 */
-    uint32_t row, col; /* of the gradient, where that of row and column 0 is */
-    void (*follow)(check_case *forward); /* sets operands that follow from the one changed */
+    int of;            /* operand of `forward` that is varied */
+    int dout;          /* operand of `grad` with the loss's factors, or -1 if they are all 1 */
+    uint32_t row, col; /* row and column of `grad` that hold element (0, 0) of the gradient */
+    void (*follow)(check_case *forward); /* updates operands that depend on the varied one */
     fv_posemb_table taps;                /* POSEMB */
 } pair;
 
 static check_random state = {7};
 
-/* A number that steps can be added to without rounding. */
+/* Returns a number to which the steps can be added without rounding. */
 static float draw(void)
 {
     return (float)(ldexp(floor(check_normal(&state) * 512), -9) + 0x1p-10);
@@ -66,7 +66,7 @@ static void operand(check_case *c, int i, enum check_kind kind, uint32_t rows, u
         x[k] = draw();
 }
 
-/* The same numbers. */
+/* Makes an operand of `grad` equal to one of `forward`. */
 static void share(pair *p, int grad, int forward)
 {
     const check_operand *from = &p->forward.operand[forward];
@@ -74,7 +74,7 @@ static void share(pair *p, int grad, int forward)
     memcpy(p->grad.operand[grad].data, from->data, check_extent(from));
 }
 
-/* Sizes that both have. */
+/* Sets the sizes of both operations. */
 static void sizes(pair *p, uint32_t d0, uint32_t d1, uint32_t d2, uint32_t g0, uint32_t g1,
                   uint32_t g2)
 {
@@ -102,7 +102,7 @@ static double loss(pair *p)
     return sum;
 }
 
-/* By steps of h and of 2 h: the error goes with the fourth power. */
+/* Differentiates with steps of h and 2 h, so that the error is of order h^4. */
 static double difference(pair *p, uint32_t row, uint32_t col)
 {
     const float h = 0x1p-8f;
@@ -173,7 +173,7 @@ static void activation(pair *p, uint32_t epi)
     operand(&p->grad, FV_ACT_GRAD_OUT, CHECK_ROW, TOKENS, wide);
 }
 
-/* Of the rows after a layer scale, then of the scale. */
+/* Checks the gradient of the rows after a layer scale or, with `of_scale`, of the scale. */
 static void scale(pair *p, bool of_scale)
 {
     begin(p, FV_OP_ADD, of_scale ? FV_OP_SUM_ROWS : FV_OP_ADD, of_scale ? FV_ADD_SCALE : FV_ADD_IN,
@@ -266,7 +266,8 @@ static void picked(pair *p, bool mean)
     operand(&p->grad, FV_ROW_GRAD_OUT, CHECK_ROW, TOKENS, WIDTH);
 }
 
-/* What UPSAMPLE read, of a grid that becomes larger along one side and smaller along the other. */
+/* Checks the gradient of UPSAMPLE's input, on a grid that grows along one side and shrinks along
+ * the other. */
 static void resized(pair *p, uint32_t flags)
 {
     enum { WIDE = 7, HIGH = 1 };
@@ -283,8 +284,8 @@ static void resized(pair *p, uint32_t flags)
     operand(&p->grad, FV_ROW_GRAD_OUT, CHECK_ROW, GRID_W * GRID_H, WIDTH);
 }
 
-/* Of the filters, of their biases, or of what they see, whose gradient is a convolution with the
- * filters turned around. Two filters are shared by four channels. */
+/* Checks the gradient of the filters, of the biases or of the input, which is a convolution with
+ * the flipped filters. Four channels share two filters. */
 static void convolution(pair *p, int of)
 {
     enum { GRIDS = 2, CHANNELS = 4, FILTERS = 2, SIZE = 3, TAPS = SIZE * SIZE };
@@ -333,7 +334,8 @@ static void factor(pair *p, int of)
     operand(&p->grad, FV_MUL_OUT, CHECK_ROW, TOKENS, WIDTH);
 }
 
-/* Rows in another order, some of them zeros: the gradient is gathered the other way round. */
+/* Checks a gather that permutes rows and sets some to zero: the gradient is gathered with the
+ * inverse permutation. */
 static void gathered(pair *p)
 {
     static const uint32_t from[] = {FV_GATHER_NONE, 2, 0, FV_GATHER_NONE, 1}, back[] = {2, 4, 1};
@@ -405,7 +407,7 @@ static void segments(pair *p)
     mask(&p->grad);
 }
 
-/* Cells of K and of V. */
+/* Computes the means of the cells of K and V. */
 static void take_means(check_case *c)
 {
     const fovea_grid g = fovea_grid_of(c);
@@ -424,7 +426,8 @@ static void take_means(check_case *c)
 
 extern const check_op check_foveated;
 
-/* Of a grid whose cells have powers of two of tokens each, so that means are not rounded. */
+/* Checks foveated attention on a grid whose cells each have a power of two of tokens, so that means
+ * are not rounded. */
 static void foveated(pair *p, int of)
 {
     enum { HEADS = 2, D = 2, DV = 1, COLUMNS = HEADS * (2 * D + DV) };

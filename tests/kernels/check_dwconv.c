@@ -9,8 +9,8 @@ enum gate { NO_GATE, GATE, GATE_IN_PLACE };
 
 static bool make(check_case *c, uint32_t index)
 {
-    /* A ring of `window` grid rows holds what grid rows [from, from + lines) need, where there is
-     * one. */
+    /* If `window` is set, a ring of `window` grid rows holds what grid rows [from, from + lines)
+     * need. */
     static const struct {
         uint32_t width, height, channels, period, size, gap;
         enum res res;

@@ -40,7 +40,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* A tap, or with `bias` what a filter adds. */
+/* Computes the gradient of tap (i, j) of a filter or, with `bias`, of the filter's bias. */
 static void tap(const check_case *c, uint32_t filter, int i, int j, bool bias, double *sum,
                 double *size)
 {
@@ -60,7 +60,7 @@ static void tap(const check_case *c, uint32_t filter, int i, int j, bool bias, d
     }
 }
 
-/* A grid row is summed on its own. */
+/* Each grid row is summed separately. */
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const int n = (int)c->args.prob.dim[FV_DWCONV_SIZE];

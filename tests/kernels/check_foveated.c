@@ -31,7 +31,7 @@ static const struct {
     {1, 21, 21, 2, 1, 64, 33, 0, {FV_BF16, FV_U8, FV_NONE, FV_F32}},
     {1, 37, 37, 4, 3, 64, 64, 0, {FV_BF16, FV_U8, FV_NONE, FV_BF16}},
 };
-/* The last ones are of FOVEATED's products of 8 bits. */
+/* The last sizes are for int8 products of FOVEATED. */
 enum { SIZES = sizeof sizes / sizeof *sizes, WHOLE = 5, BENCHED = 10 };
 
 static uint32_t set_grid(check_case *c, uint32_t index)
@@ -108,18 +108,20 @@ static bool make(check_case *c, uint32_t index)
     }
     check_matrix(c, FV_FOVEATED_OUT, CHECK_ROW, tokens, heads * dv, gap);
     check_softmax_types(c, sizes[index].types);
-    if (sizes[index].types[0] != FV_NONE && !whole) { /* types of cells and of tokens may differ */
+    if (sizes[index].types[0] != FV_NONE &&
+        !whole) { /* cells and tokens may have different types */
         c->operand[FV_FOVEATED_CELL_K].storage = sizes[index].types[0];
         c->operand[FV_FOVEATED_CELL_V].storage = sizes[index].types[3];
     }
-    /* Scores far beyond the range of exp, while one can still say which key wins. */
+    /* Scores lie far outside the range of exp, but still determine which key has the largest
+     * weight. */
     c->operand[FV_FOVEATED_Q].huge = c->operand[FV_FOVEATED_K].huge = 30.f;
     c->operand[FV_FOVEATED_CELL_K].huge = 30.f;
     c->bench = index >= BENCHED;
     return true;
 }
 
-/* Scores of the keys, and the largest error that one may have. */
+/* Computes the scores of the keys; returns the largest error of a score. */
 static double scores(const check_case *c, uint32_t row, uint32_t head, const fovea_key *seen,
                      uint32_t keys, double *s)
 {
@@ -145,7 +147,7 @@ static void prepare(check_case *c, check_random *r)
                            (size_t)c->args.prob.dim[FV_ATTN_KEYS] + fovea_grid_cells(&g), r);
 }
 
-/* Of keys of 8 bits, which cells follow. */
+/* Computes a row with int8 keys. In the operand the cells follow the tokens. */
 static void oracle_i8(const check_case *c, uint32_t row, const fovea_key *key, uint32_t keys,
                       double *want, double *allowed)
 {

@@ -47,7 +47,8 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* One head of a case; gradients of keys and values by operand and row, as a key's spots have them.
+/* One head of a case. Gradients of keys and values are stored by operand and row, as in a key's
+ * spots.
  */
 typedef struct head {
     const check_doubles *in;
@@ -56,7 +57,7 @@ typedef struct head {
     double scale;
 } head;
 
-/* The head's channels of a row. */
+/* Returns the head's channels of a row. */
 static double *at(const head *h, double *const *of, int operand, uint32_t row)
 {
     const bool values = operand == FV_FOVEATED_V || operand == FV_FOVEATED_CELL_V ||
@@ -79,7 +80,7 @@ static void axpy(double *y, const double *x, uint32_t n, double factor)
         y[i] += factor * x[i];
 }
 
-/* The weights of a query. */
+/* Computes the attention weights of a query. */
 static void weigh(const head *h, uint32_t row, const fovea_key *seen, uint32_t keys, double *p)
 {
     const double *q = at(h, h->in->of, FV_FOVEATED_Q, row);
@@ -95,7 +96,7 @@ static void weigh(const head *h, uint32_t row, const fovea_key *seen, uint32_t k
         p[j] /= sum;
 }
 
-/* Adds what a query adds to all gradients. */
+/* Adds the contribution of one query to all gradients. */
 static void add_query(const head *h, uint32_t row, const fovea_key *seen, uint32_t keys,
                       const double *p)
 {
@@ -112,7 +113,7 @@ static void add_query(const head *h, uint32_t row, const fovea_key *seen, uint32
     }
 }
 
-/* A token has an equal share in the mean of every cell that it is in. */
+/* Distributes the gradient of each cell equally over its tokens. */
 static void divide_cells(const head *h, const fovea_grid *g)
 {
     fovea_area a;
@@ -137,7 +138,7 @@ static head head_of(const check_case *c, const check_doubles *in)
                   .scale = c->args.f[0]};
 }
 
-/* What is done with a query of every head, and the weights of the keys that it sees. */
+/* A function that is called for each query of each head, with the weights of the visible keys. */
 typedef void visitor(const head *h, uint32_t row, const fovea_key *seen, uint32_t keys,
                      const double *p);
 
@@ -157,7 +158,7 @@ static void visit_queries(const check_case *c, head *h, const fovea_grid *g, vis
     free(p);
 }
 
-/* The mean of a query becomes FORWARD. */
+/* Stores the mean of a query in operand FORWARD. */
 static void put_mean(const head *h, uint32_t row, const fovea_key *seen, uint32_t keys,
                      const double *p)
 {

@@ -33,7 +33,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* One NaN, which must stay in its row. */
+/* Sets one NaN, which must affect only its own row. */
 static void prepare(check_case *c, check_random *r)
 {
     for (uint32_t i = 0; i < SIZES; i++)
@@ -53,7 +53,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     for (uint32_t i = 0; i < n; i++) {
         const double x = check_at(c, FV_GATES_IN, row, i) - max;
         want[i] = exp(x) / sum * (double)c->args.f[0];
-        /* The difference is rounded once; so is that of the largest terms of the sum. */
+        /* The difference is rounded once, and so is the difference of the largest terms of the sum.
+         */
         allowed[i] = want[i] * (check_allowed(n + 1., 1.) + FLT_EPSILON * (fabs(x) + 2.)) + FLT_MIN;
     }
 }

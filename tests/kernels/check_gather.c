@@ -13,7 +13,7 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t rows, from, width, parts, gap;
         enum res res;
-        uint32_t none; /* about one in `none` numbers names no row; 0: all name one */
+        uint32_t none; /* about one index in `none` selects no row; 0: every index selects a row */
     } sizes[] = {
         {1, 1, 1, 1, 0, NO_RES},
         {7, 3, 15, 1, 1, NO_RES},

@@ -11,7 +11,7 @@ enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
 static const struct shape {
     uint32_t rows, n, k, gap, epi;
     bool in_place, bench;
-    enum fv_type weight, acc, in, out; /* where only the first is given: float32 */
+    enum fv_type weight, acc, in, out; /* if only the first is given, the others are float32 */
 } shapes[] = {
     {1, 1, 1, 0, 0, false, false, FV_F32},
     {1, 7, 3, 0, BIAS, false, false, FV_F32},
@@ -121,9 +121,9 @@ static bool make(check_case *c, uint32_t index)
     check_matrix(c, FV_GEMM_OUT, CHECK_ROW, s->rows, s->n, s->gap);
     c->operand[FV_GEMM_A].storage = s->in ? s->in : FV_F32;
     c->operand[FV_GEMM_OUT].storage = s->out ? s->out : FV_F32;
-    /* Weights as in a model: sums near 1, where the activations bend. */
+    /* Weights are scaled as in a model: sums are near 1, where the activations are curved. */
     c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)s->k);
-    if (sides == 2) /* its factors are multiplied: stay inside float32 */
+    if (sides == 2) /* the two halves are multiplied: keep the product in float32's range */
         c->operand[FV_GEMM_A].huge = c->operand[FV_GEMM_W].huge = 1e8f;
     if (s->weight == FV_F16)
         c->operand[FV_GEMM_W].huge = 1e3f;
@@ -150,7 +150,7 @@ double check_sum_error(const check_sum *s, const fv_problem *p)
     return exact + 0x1p-9 * s->size + 0x1p-22 * s->largest * s->sizes;
 }
 
-static const double steepest = 1.13; /* of all the activations */
+static const double steepest = 1.13; /* largest slope of all activations */
 
 double check_activation_error(uint32_t epi, double x, double error)
 {
@@ -158,13 +158,13 @@ double check_activation_error(uint32_t epi, double x, double error)
         4 * FLT_EPSILON * fmin(fabs(x), epi & (FV_EPI_TANH | FV_EPI_SIGMOID) ? 1 : x * x);
     if (!(epi & FV_EPI_ACT))
         return error;
-    if (epi & FV_EPI_SOFTPLUS) /* it stays exact where it becomes small */
+    if (epi & FV_EPI_SOFTPLUS) /* the bound stays relative where the result is small */
         return error / (1 + exp(-x - error)) + 6 * FLT_EPSILON * oracle_activation(epi, x) +
                FLT_MIN;
     return steepest * error + bent + 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
 }
 
-/* ---- whole numbers ---- */
+/* ---- int8 products ---- */
 
 static double product_of_numbers(const check_case *c, uint32_t row, uint32_t n, double *error)
 {
@@ -181,7 +181,8 @@ static double product_of_numbers(const check_case *c, uint32_t row, uint32_t n, 
 
 /* ---- floats ---- */
 
-/* Row n of the weight with its bias, and the error that float32 may make in it. */
+/* Computes the product of a row with row n of the weight, plus the bias, and the error that float32
+ * may make in it. */
 static double product(const check_case *c, uint32_t row, uint32_t n, double *error)
 {
     const uint32_t k = c->args.prob.dim[FV_GEMM_K];

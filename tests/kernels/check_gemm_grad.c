@@ -10,7 +10,7 @@ static void finish_case(check_case *c, int out, bool adds)
     c->adds = adds;
     if (adds)
         c->args.prob.flags = FV_FLAG_ACCUMULATE;
-    c->operand[out].huge = 1e30f; /* as large as products are */
+    c->operand[out].huge = 1e30f; /* as large as products of inputs */
 }
 
 static bool make(check_case *c, uint32_t index)
@@ -18,7 +18,7 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t m, k, tokens, gap;
         bool adds;
-        enum fv_type type; /* of the factors; none: float32 */
+        enum fv_type type; /* type of the factors; FV_NONE means float32 */
     } sizes[] = {
         {1, 1, 1, 0, false},
         {3, 17, 5, 2, true},

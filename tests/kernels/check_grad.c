@@ -1,4 +1,4 @@
-/* check_grad.c: how wrong a gradient may be. */
+/* check_grad.c: bounds the errors of gradients; see check_grad.h. */
 #include "tests/kernels/check_grad.h"
 #include "ops/contracts/softmax_attention.h"
 
@@ -9,15 +9,15 @@
 
 #include "tests/kernels/check_run.h"
 
-/* Small factors may come to 0 on the way, and be divided by small ones. */
+/* Small factors may become 0 in float32 and then be divided by other small ones. */
 #define LEAST (1e10 * FLT_MIN)
 
 typedef struct definition {
     double *want, *allowed;
 } definition;
 
-/* `off`: values are wrong by that part of them, in random directions. Kernels take denormal numbers
- * for 0. */
+/* Reads all operands as doubles. Each value is changed by a random fraction of at most `off`.
+ * Subnormal values become 0, as in kernels. */
 static void take(check_doubles *in, const check_case *c, double off, check_random *r)
 {
     const int out = check_output(c);
@@ -49,7 +49,7 @@ void check_doubles_of(check_doubles *in, const check_case *c)
     take(in, c, 0., &r);
 }
 
-/* The largest errors of a column, and the mean of its segment's, become what is allowed. */
+/* Sets the allowed error of each value from its own error and the mean error of its segment. */
 static void smooth(double *allowed, const double *want, uint32_t rows, uint32_t cols,
                    const uint32_t *segment)
 {
@@ -71,7 +71,7 @@ void check_gradient(check_case *c, check_gradient_fn *fn, double terms, const ui
 {
     const check_operand *o = &c->operand[check_output(c)];
     const size_t count = (size_t)o->rows * o->cols;
-    /* Of few values all may be moved in a direction that hardly matters. */
+    /* With few values, a random change may hardly affect any of them, so try more often. */
     const int times = count < 64 ? 16 : 2;
     check_random r = {(uint64_t)count};
     check_doubles in;

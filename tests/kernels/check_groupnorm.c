@@ -40,8 +40,8 @@ static bool make_reduce(check_case *c, uint32_t index)
     return true;
 }
 
-/* Of every three channels one is far from 0 by ten thousand times what it varies by, and one does
- * not vary. */
+/* Of every three channels, one has a mean of ten thousand times its deviation, and one is constant.
+ */
 static void prepare_reduce(check_case *c, check_random *r)
 {
     (void)r;
@@ -55,8 +55,8 @@ static void prepare_reduce(check_case *c, check_random *r)
         }
 }
 
-/* The mean is rounded with every run of rows; the variance is off by the errors of means and of
- * their differences. */
+/* The mean is rounded once per run of rows. The variance has the errors of the means and of their
+ * differences. */
 static void reduce_oracle(const check_case *c, uint32_t group, double *want, double *allowed)
 {
     const uint32_t width = c->args.prob.dim[FV_ROW_C];
@@ -94,8 +94,8 @@ static bool make_merge(check_case *c, uint32_t index)
     return true;
 }
 
-/* Variances, and shares that are the same for all channels; all partials but the last may have no
- * rows. */
+/* Draws variances, and counts that are equal for all channels. Every partial except the last may
+ * have no rows. */
 static void prepare_merge(check_case *c, check_random *r)
 {
     const uint32_t width = c->args.prob.dim[FV_ROW_C];
@@ -189,7 +189,7 @@ static bool make_rows(check_case *c, uint32_t index)
     return true;
 }
 
-/* Every fifth channel does not vary. */
+/* Makes every fifth channel constant. */
 static void prepare_rows(check_case *c, check_random *r)
 {
     const uint32_t width = c->args.prob.dim[FV_ROW_C];

@@ -1,25 +1,24 @@
-/* check_int8.c: weights of GEMM and CONV as they are stored, and the operands of int8 products, by
- * the definition in src/ops/quantise.h. */
+/* check_int8.c: int8 weights of GEMM and CONV, and the operands of int8 products, by the definition
+ * in src/ops/quantise.h. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "ops/contracts/product.h"
 #include "tests/kernels/check_run.h"
 
-/* Of products of int8 rows of A, then in any case of W: K numbers each, whose scale follows them as
- * a value of its own. */
+/* Rows of A (only for int8 products) and then of W: k values each, followed by the row's scale. */
 struct rows {
     uint32_t k;
     double *value;
 };
 
-/* Whether numbers are multiplied, or only stored. */
+/* Returns whether the case multiplies int8 values, instead of only storing weights as int8. */
 static bool multiplies(const check_case *c)
 {
     return c->args.prob.acc == FV_I32;
 }
 
-/* Those of A of CONV are numbers as they are drawn. */
+/* Returns the number of rows of A that are quantised. The A of CONV is drawn as int8 values. */
 static uint32_t rows_of_a(const check_case *c)
 {
     return multiplies(c) && c->args.prob.op == FV_OP_GEMM ? c->operand[FV_GEMM_A].rows : 0;
@@ -32,7 +31,7 @@ static double *row_of(const check_case *c, int operand, uint32_t row)
     return all->value + (size_t)(before + row) * (all->k + 1);
 }
 
-/* The transform of n values: of the sums of both halves, and of their differences. */
+/* Applies a Hadamard transform to n values: sums of both halves, then differences, recursively. */
 static void transform(float *x, uint32_t n)
 {
     const uint32_t half = n / 2;
@@ -47,7 +46,7 @@ static void transform(float *x, uint32_t n)
     }
 }
 
-/* The largest power of two up to 64 that divides the number of channels. */
+/* Returns the largest power of two up to 64 that divides the number of channels. */
 static uint32_t block_of(uint32_t channels)
 {
     uint32_t block = 1;
@@ -124,7 +123,7 @@ const double *check_int8_row(const check_case *c, int operand, uint32_t row)
     return row_of(c, operand, row);
 }
 
-/* One row of zeros, and one that an infinity makes NaN. */
+/* Sets one row to zero and makes another one NaN through an infinity. */
 void check_int8_prepare(check_case *c, check_random *r)
 {
     const check_operand *w = &c->operand[FV_GEMM_W];

@@ -1,5 +1,5 @@
-/* check_keys_i8.c: cases and definition of KEYS_I8, byte by byte, and numbers for the checks of
- * what reads them. */
+/* check_keys_i8.c: cases and definition of KEYS_I8, byte by byte, and int8 keys for checks of ops
+ * that read them. */
 #include "tests/kernels/check_keys_i8.h"
 #include "ops/contracts/softmax_attention.h"
 
@@ -13,7 +13,7 @@ static bool make(check_case *c, uint32_t index)
 {
     static const struct {
         uint32_t heads, d, dv, keys, cells, gap;
-        uint8_t types[2]; /* of K and V; none: float32 */
+        uint8_t types[2]; /* types of K and V; FV_NONE means float32 */
     } sizes[] = {
         {1, 1, 1, 1, 0, 0},
         {2, 3, 7, 65, 0, 1},
@@ -51,7 +51,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* A channel that is the same in all keys, and one that makes a head's scales NaN. */
+/* Makes one channel equal in all keys, and one that makes a head's scales NaN. */
 static void prepare(check_case *c, check_random *r)
 {
     const uint32_t keys = c->args.prob.dim[FV_ATTN_KEYS], heads = c->args.prob.heads;
@@ -131,7 +131,7 @@ static void oracle(const check_case *c, uint32_t head, double *want, double *all
 
 const check_op check_keys_i8 = {.make = make, .prepare = prepare, .oracle = oracle};
 
-/* ---- numbers that others read ---- */
+/* ---- int8 keys for other checks ---- */
 
 void check_keys_i8_draw(check_case *c, int operand, size_t n, check_random *r)
 {

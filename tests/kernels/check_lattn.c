@@ -1,7 +1,7 @@
 /* check_lattn.c: cases and definitions of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY.
  *
- * Values and the errors allowed to them are computed together, from the features on: an error is
- * what rounding may do to each step, times the condition of the steps after it. */
+ * Values and their allowed errors are computed together, from the features on: the error of each
+ * step is its rounding error, multiplied by the condition numbers of the following steps. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static bool wants(const check_case *c, uint32_t what)
     return check_lattn_traits(c)->wants & what;
 }
 
-/* exp, where it may have a shift. */
+/* Returns whether the features are exponentials that may be shifted. */
 static bool shifted(const check_case *c)
 {
     return wants(c, FV_WANT_SHIFT) && !(c->args.prob.flags & PLAIN);
@@ -66,7 +66,7 @@ static uint32_t width_of(const check_case *c)
     return check_lattn_traits(c)->blocks * c->args.prob.dim[FV_ATTN_D];
 }
 
-/* Every size with every mechanism. */
+/* Every size is combined with every mechanism. */
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
@@ -90,7 +90,7 @@ static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
     return true;
 }
 
-/* Products of bfloat16, with operands `x` and `v` as the case has them. */
+/* Makes a case of bfloat16 products, with operands `x` and `v` stored as the case specifies. */
 static void make_narrow(check_case *c, uint32_t index, int x, int v)
 {
     const check_lattn_size *s = &sizes[index % SIZES];
@@ -99,7 +99,7 @@ static void make_narrow(check_case *c, uint32_t index, int x, int v)
     check_lattn_store(c, v, s->v);
 }
 
-/* Operand numbers of REDUCE and APPLY that mean the same. */
+/* Operand numbers of REDUCE and APPLY with the same meaning. */
 typedef struct numbers {
     int x, param, cos, sin, gate;
 } numbers;
@@ -109,7 +109,8 @@ static const numbers of_keys = {FV_REDUCE_K, FV_REDUCE_PARAM, FV_REDUCE_COS, FV_
 static const numbers of_queries = {FV_APPLY_Q, FV_APPLY_PARAM, FV_APPLY_COS, FV_APPLY_SIN,
                                    FV_APPLY_GATE};
 
-/* q or k and what belongs to it. Huge values are such that no power of them overflows. */
+/* Describes q or k and its related operands. Huge values are limited so that no power of them
+ * overflows. */
 static void make_rows(check_case *c, const numbers *n, uint32_t gap)
 {
     const fv_problem *p = &c->args.prob;
@@ -129,7 +130,7 @@ static void make_rows(check_case *c, const numbers *n, uint32_t gap)
     }
 }
 
-/* Learned vectors near zero, and rotations. */
+/* Draws learned vectors near zero, and rotations. */
 static void prepare_rows(check_case *c, check_random *r, const numbers *n)
 {
     const fv_problem *p = &c->args.prob;
@@ -142,14 +143,14 @@ static void prepare_rows(check_case *c, check_random *r, const numbers *n)
         check_rotation_values(c, n->cos, n->sin, r);
 }
 
-/* f = e^t where t may be off by `off`; t <= 0. */
+/* Returns f = e^t for t <= 0, where t may have an error of `off`. */
 static check_known exponential(double t, double off)
 {
     return (check_known){exp(t), exp(fmin(0., t + off)) - exp(t - off) + 2. * FLT_EPSILON * exp(t)};
 }
 
-/* How far float32 may be off the features of a map, relative to them. Powers y^p know y and p to
- * some digits, the sum of d squares included: (y^p)'/y^p = p y'/y + ln(y) p'. */
+/* Returns the relative error of a feature in float32. Powers y^p have errors of y and p, including
+ * the sum of d squares: (y^p)'/y^p = p y'/y + ln(y) p'. */
 static double feature_error(const check_case *c, double f)
 {
     const double digits = 6. + sqrt(c->args.prob.dim[FV_ATTN_D]);
@@ -161,8 +162,8 @@ static double feature_error(const check_case *c, double f)
     return 4. * FLT_EPSILON;
 }
 
-/* Features of one row and head, blocks * d, without gate and rotation. `shift` is of the head;
- * *max gets what was subtracted from the row of a query. */
+/* Computes the blocks * d features of one row and head, without gate and rotation. `shift` is the
+ * head's; *max is set to the value subtracted from a query's row. */
 static void features(const check_case *c, const numbers *n, uint32_t row, uint32_t head,
                      const double *shift, check_known *max, check_known *f)
 {
@@ -198,13 +199,15 @@ static void features(const check_case *c, const numbers *n, uint32_t row, uint32
         .alpha = query ? c->args.f[2] : c->args.f[1]};
     oracle_features(p->mech, query, &r, head, value);
     for (uint32_t i = 0; i < width; i++) {
-        const double v = fmin(value[i], exp(88.)); /* where exp saturates */
+        const double v = fmin(value[i], exp(88.)); /* clamp where exp saturates */
         f[i] = (check_known){v, fabs(v) * feature_error(c, v) + (1. + fabs(v)) * 8. * FLT_MIN};
     }
     free(value);
 }
 
-/* `g` times f, rotated. Returns nothing bigger than the sum of its terms: size[i] >= |f[i]|. */
+/* Multiplies f by `g` and rotates it. size[i] is the sum of the absolute terms, so size[i] >=
+ * f[i]
+ * . */
 static void gate_and_turn(const check_case *c, const numbers *n, uint32_t row, double g,
                           check_known *f, double *size)
 {
@@ -228,8 +231,8 @@ static void gate_and_turn(const check_case *c, const numbers *n, uint32_t row, d
     }
 }
 
-/* How much a factor x is off that may be rounded to bfloat16: v if it is known to which side, else
- * e at most. */
+/* Returns the rounding error of a factor x that may be rounded to bfloat16: v is the error if its
+ * sign is known, otherwise e is its bound. */
 static check_known rounding_off(const check_case *c, check_known x)
 {
     const double low = check_round(FV_BF16, x.v - x.e), high = check_round(FV_BF16, x.v + x.e);
@@ -240,12 +243,12 @@ static check_known rounding_off(const check_case *c, check_known x)
     return (check_known){0., fmax(fabs(low - x.v), fabs(high - x.v))};
 }
 
-/* What rounding factors to bfloat16, or one of each two only, changes in a sum of products. */
+/* The change of a sum of products when both factors, or one of the two, are rounded to bfloat16. */
 typedef struct rounded_sum {
     double left, right, open;
 } rounded_sum;
 
-/* Adds x y, whose factors are off by dx and dy. */
+/* Adds x y, whose factors have the errors dx and dy. */
 static void rounded_add(rounded_sum *s, check_known x, check_known dx, check_known y,
                         check_known dy)
 {
@@ -283,10 +286,10 @@ static void prepare_reduce(check_case *c, check_random *r)
     prepare_rows(c, r, &of_keys);
 }
 
-/* Features of the keys of a group and head as they enter m and S, the values and their means. */
+/* Features of a group's keys and head as they enter m and S, with the values and their means. */
 typedef struct group {
     uint32_t rows, *row;
-    check_known *f, *turned, *turned_off; /* [rows][width]; what rounding changes */
+    check_known *f, *turned, *turned_off; /* [rows][width]; turned_off: change by rounding */
     check_known *v_off;                   /* [rows][dv] */
     double *size;                         /* of turned */
     double *v;                            /* [rows][dv] */
@@ -346,7 +349,7 @@ static void group_close(group *g)
     free(g->row);
 }
 
-/* The mean of a feature over all keys, of which the group has some. */
+/* Computes the mean of a feature over all keys, of which the group has only some. */
 static void feature_mean(const check_case *c, const group *g, const check_known *f, uint32_t i,
                          double *want, double *allowed)
 {
@@ -362,14 +365,15 @@ static void feature_mean(const check_case *c, const group *g, const check_known 
                2. * FLT_MIN;
 }
 
-/* Of a feature of float16 rows, relative to the largest of its channel in any block: see
- * ref_lattn_reduce.c. */
+/* Error of a feature of float16 rows, relative to the largest feature of its channel in any block:
+ * see ref_lattn_reduce.c. */
 #define LOST 0x1p-37
 
-/* want = mean over the keys of R phi(k)_i v_j, v centred or not. What centring costs: rounded
- * values act on S through the deviation of the features from their mean. Which mean, or shift, is
- * taken out before factors are rounded to bfloat16 depends on the calls: such errors, of 2^-8 at
- * most on both sides, add up like a random walk. */
+/* want = mean over the keys of R phi(k)_i v_j, where v may be centred.
+ *
+ * With centring, rounded values affect S through the deviation of the features from their mean. The
+ * mean, or shift, that is subtracted before factors are rounded to bfloat16 depends on the split
+ * into calls. Such errors, at most 2^-8 on both sides, add up like a random walk. */
 static void product_mean(const check_case *c, const group *g, uint32_t i, uint32_t j, double *want,
                          double *allowed)
 {
@@ -450,7 +454,7 @@ static bool make_merge(check_case *c, uint32_t index)
     return true;
 }
 
-/* Tokens are counted; not normalised, nothing is shifted. */
+/* Sets token counts; unnormalised maps have no shift. */
 static void prepare_merge(check_case *c, check_random *r)
 {
     const fv_lattn_state l = check_lattn_layout(c);
@@ -466,8 +470,8 @@ static void prepare_merge(check_case *c, check_random *r)
     }
 }
 
-/* One value of a head's merged state: what the groups have at `at`, faded by their distance from
- * the largest shift, and S moved to the mean of all values. */
+/* Computes one value of a head's merged state: the groups' values at `at`, scaled by exp(shift -
+ * largest shift), with S shifted to the mean of all values. */
 static void merge_value(const check_case *c, uint32_t base, size_t at, uint32_t row, size_t vmean,
                         double *want, double *allowed)
 {
@@ -522,7 +526,7 @@ static void oracle_merge(const check_case *c, uint32_t row, double *want, double
             if (centred)
                 merge_value(c, base, l.w + i, i, 0, want + l.w + i, allowed + l.w + i);
         }
-        for (uint32_t j = 0; centred && j <= dv; j++) { /* means, and after them the count */
+        for (uint32_t j = 0; centred && j <= dv; j++) { /* means, followed by the count */
             double tokens = 0., sum = 0., size = 0.;
             for (uint32_t g = 0; g < groups; g++) {
                 const double n = check_at(c, FV_MERGE_PARTIAL, g, base + (uint32_t)l.count);
@@ -564,8 +568,8 @@ static bool make_apply(check_case *c, uint32_t index)
     return true;
 }
 
-/* The mean feature is not negative where no feature is; the sine of nala_paper's angles, less than
- * pi/5, is no more than its cosine. Without rotation w is m. */
+/* Means of features are non-negative if features are. The sine part for nala_paper's angles, which
+ * are less than pi/5, is at most the cosine part. Without rotation w equals m. */
 static void prepare_apply(check_case *c, check_random *r)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
@@ -583,8 +587,8 @@ static void prepare_apply(check_case *c, check_random *r)
     }
 }
 
-/* sum of f[i] state[at(i)] over both blocks as `stream` sees them; `stride` from one feature to
- * the next. `scales`: a product that may be one of bfloat16. */
+/* Returns the sum of f[i] state[at(i)] over both blocks as `stream` pairs them, at `stride` between
+ * features. If `scales` is set, the product may be in bfloat16. */
 static check_known read_state(const check_case *c, const check_known *f, const double *size,
                               uint32_t stream, const check_known *state, uint32_t stride,
                               bool scales)
@@ -612,7 +616,7 @@ static check_known read_state(const check_case *c, const check_known *f, const d
     return sum;
 }
 
-/* a / b; with a divisor that may be anything, so may it. */
+/* Returns a / b. If b's error exceeds b / 2, the result may be anything. */
 static check_known quotient(check_known a, check_known b)
 {
     const double anything = 1e200;
@@ -621,15 +625,15 @@ static check_known quotient(check_known a, check_known b)
     return (check_known){x, off + 2. * FLT_EPSILON * fabs(x) + FLT_MIN * (1. + fabs(a.v))};
 }
 
-/* What one value channel comes to, before the gate. `eps` has an error where it is faded. */
+/* Returns one value channel before the gate. `eps` has an error if it is scaled by the shift. */
 static check_known normalised(const check_case *c, check_known o, check_known z, check_known w,
                               check_known eps, check_known vmean)
 {
     const check_known den = {z.v + eps.v, z.e + eps.e + FLT_EPSILON * (z.v + eps.v)};
     if (!wants(c, FV_WANT_CENTRED))
         return quotient(o, den);
-    /* (1 + g) o + ((w - z) + w g) vmean, g = 1 / den; without rotation a given state has a w that
-     * is z to the last bit. */
+    /* (1 + g) o + ((w - z) + w g) vmean, with g = 1 / den. Without rotation, w of a given state
+     * equals z bit by bit. */
     const check_known og = quotient(o, den);
     check_known bracket = quotient(w, den);
     if (c->args.prob.flags & ROPE || c->args.prob.op != FV_OP_LATTN_APPLY) {

@@ -1,5 +1,5 @@
-/* check_lattn.h: cases of linear attention and what it should give, for check_wlattn.c and
- * check_lattn_grad.c too. */
+/* check_lattn.h: cases and reference of linear attention, also for check_wlattn.c and
+ * check_lattn_grad.c. */
 #ifndef FOVEA_TESTS_CHECK_LATTN_H
 #define FOVEA_TESTS_CHECK_LATTN_H
 
@@ -15,11 +15,12 @@ enum {
 
 typedef struct check_lattn_size {
     uint32_t rows, heads, d, dv, groups, gap, flags, grid; /* grid 0: tables of tokens */
-    /* FV_BF16: products of bfloat16; how q or k, and v or the output, are then stored. */
+    /* FV_BF16: products of bfloat16; x and v are the storage types of q or k, and of v or the
+     * output */
     enum fv_type acc, x, v;
 } check_lattn_size;
 
-/* How an operand of tokens is stored. */
+/* Sets the storage type of an operand of tokens. */
 static inline void check_lattn_store(check_case *c, int operand, enum fv_type type)
 {
     c->operand[operand].storage = (uint8_t)(type ? type : FV_F32);
@@ -30,7 +31,7 @@ static inline const fv_mech_traits *check_lattn_traits(const check_case *c)
     return fv_mech_table[c->args.prob.mech];
 }
 
-/* The mechanism's constant of a case: its own, or another. */
+/* Returns the mechanism's constant for a case: the default or another one. */
 static inline float check_lattn_constant(const check_case *c, uint32_t index)
 {
     return index % 2 ? 2.5f : check_lattn_traits(c)->alpha;
@@ -43,16 +44,16 @@ static inline fv_lattn_state check_lattn_layout(const check_case *c)
     return fv_lattn_layout(t->blocks, t->wants, dim[FV_ATTN_D], dim[FV_ATTN_DV]);
 }
 
-/* A value and its error. */
+/* A value and the bound of its error. */
 typedef struct check_known {
     double v, e;
 } check_known;
 
-/* What LATTN_REDUCE should leave of group `number`: heads states. */
+/* Computes what LATTN_REDUCE must store for group `number`: the states of all heads. */
 void check_lattn_state(const check_case *c, uint32_t number, double *want, double *allowed);
 
-/* What LATTN_APPLY should make of query `row` and the states of all heads. In a case of another op
- * their errors are independent of each other. */
+/* Computes what LATTN_APPLY must return for query `row` and the states of all heads. For cases of
+ * other ops the errors of the states count as independent. */
 void check_lattn_query(const check_case *c, uint32_t row, const check_known *state, double *want,
                        double *allowed);
 

@@ -1,5 +1,4 @@
-/* check_lattn_grad.c: cases of the gradients of linear attention; their definition is
- * oracle_mech.c. */
+/* check_lattn_grad.c: cases of the gradients of linear attention; oracle_mech.c defines them. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +23,7 @@ static const check_lattn_size sizes[] = {
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Every size with every mechanism; the last, which takes time, with elu + 1. */
+/* Every size is combined with every mechanism, except the last, slow one, which uses elu + 1. */
 static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
 {
     fv_problem *p = &c->args.prob;
@@ -51,14 +50,15 @@ static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
     return true;
 }
 
-/* What queries and keys have in common; operand numbers are those of LATTN_REDUCE or of
- * LATTN_APPLY. */
+/* Describes the operands that queries and keys have in common. Operand numbers are those of
+ * LATTN_REDUCE or LATTN_APPLY. */
 static void make_rows(check_case *c, int x, int param, int cos, int sin, int gate, uint32_t gap)
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t rows = p->dim[FV_DIM_ROWS], d = p->dim[FV_ATTN_D];
     check_matrix(c, x, CHECK_ROW, rows, p->heads * d, gap);
-    /* A softmax that has all of its weight on one channel leaves a difference of like numbers. */
+    /* If a softmax puts all weight on one channel, its gradient is a difference of nearly equal
+     * numbers. */
     const bool shares = p->mech == FV_MECH_SOFTMAXF || p->mech == FV_MECH_HEDGEHOG;
     c->operand[x].huge = shares ? 1.f : 3.f;
     if (check_lattn_traits(c)->params)
@@ -85,7 +85,7 @@ static oracle_lattn attention(const check_case *c, const check_doubles *in, int 
                           .param = in->of[param]};
 }
 
-/* The angles of a token, d cosines and d sines. */
+/* Draws a token's angles: d cosines and d sines. */
 static void angles(const check_case *c, int cos, int sin, uint32_t row, double *out)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
@@ -106,8 +106,8 @@ static oracle_token token(const check_case *c, const check_doubles *in, int x, i
                           .gate = p->flags & GATED ? in->of[gate] + (size_t)row * p->heads : NULL};
 }
 
-/* A state as keys leave it: means of features are not negative where no feature is; the sine of
- * nala_paper's angles is less than its cosine. Not normalised, nothing is shifted. */
+/* Draws a valid state of keys: means of features are non-negative if features are, the sine part of
+ * nala_paper is smaller than the cosine part, and unnormalised maps have no shift. */
 static void prepare_state(check_case *c, check_random *r, int operand)
 {
     const fv_problem *p = &c->args.prob;
@@ -164,7 +164,7 @@ static bool make_query(check_case *c, uint32_t index)
     return true;
 }
 
-/* What LATTN_APPLY would have written. */
+/* Computes what LATTN_APPLY would have written. */
 static void prepare_query(check_case *c, check_random *r)
 {
     const fv_problem *p = &c->args.prob;
@@ -214,7 +214,7 @@ static void query_gradient(const check_case *c, const check_doubles *in, double 
     free(angle);
 }
 
-/* Columns of a part of `n` per head, from *end on. */
+/* Appends the columns of a part of `n` per head, from *end on. */
 static uint32_t *segments(uint32_t *at, uint32_t *end, uint32_t heads, uint32_t n)
 {
     for (uint32_t h = 0; h < heads; h++, *end += n)
@@ -278,7 +278,7 @@ static void prepare_key(check_case *c, check_random *r)
     const fv_lattn_state l = check_lattn_layout(c);
     prepare_state(c, r, FV_KEY_GRAD_STATE);
     prepare_rows(c, r, FV_REDUCE_PARAM, FV_REDUCE_COS, FV_REDUCE_SIN);
-    /* Keys below their shift. */
+    /* Keeps keys below their shift. */
     for (uint32_t h = 0; h < p->heads; h++) {
         for (size_t i = l.shift; i < l.floats && !(p->flags & PLAIN); i++)
             *check_value(c, FV_KEY_GRAD_STATE, 0, (uint32_t)(h * l.floats + i)) = 10.f;

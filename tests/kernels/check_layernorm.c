@@ -46,7 +46,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* A mean that is wrong by `off` shifts every difference by it and adds its square to the variance.
+/* An error `off` of the mean shifts every difference by `off` and adds its square to the variance.
  */
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {

@@ -10,7 +10,7 @@
 static const struct {
     uint32_t rows, width, gap;
     int in_place; /* of LAYERNORM_GRAD */
-    bool adds;    /* of LAYERNORM_GRAD_W; LAYERNORM_GRAD has a RES then */
+    bool adds;    /* LAYERNORM_GRAD_W: adds to the output; LAYERNORM_GRAD: has a RES operand */
 } sizes[] = {
     {1, 1, 0, -1, false},
     {3, 15, 1, FV_LN_GRAD_IN, true},
@@ -41,7 +41,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* A row of the input, normalised, and the error that float32 may make in each number of it. */
+/* One normalised row of the input, and the error that float32 may make in each value. */
 typedef struct norm {
     double *in, *weight, *dout, *dx, *unit, *off;
     double scale;

@@ -49,7 +49,7 @@ static bool make_mse_grad(check_case *c, uint32_t index)
     return make_mse(c, index, true);
 }
 
-/* What a row's relative distance is divided by. */
+/* Returns the divisor of a row's relative distance. */
 static double mse_divisor(const check_case *c, uint32_t row)
 {
     const uint32_t n = c->args.prob.dim[FV_ROW_C];
@@ -121,7 +121,7 @@ static bool make_entropy_grad(check_case *c, uint32_t index)
     return make_entropy(c, index, true);
 }
 
-/* Classes, now and then one that there is not, and weights, some of them zero. */
+/* Draws classes, a few of which are out of range, and weights, some of which are zero. */
 static void prepare_labels(check_case *c, check_random *r)
 {
     static const float weights[] = {1.f, 0.25f, 0.f, 2.f};
@@ -135,7 +135,8 @@ static void prepare_labels(check_case *c, check_random *r)
     }
 }
 
-/* Of one row; `slope`: a buffer for the gradient. Returns the loss with weight 1; *weight 0: none.
+/* Returns the loss of one row with weight 1. `slope` is a buffer for the gradient; *weight is 0 if
+ * the row is ignored.
  */
 static double entropy(const check_case *c, uint32_t row, double *slope, double *weight)
 {
@@ -169,7 +170,8 @@ static void entropy_grad_oracle(const check_case *c, uint32_t row, double *want,
     double weight;
     entropy(c, row, want, &weight);
     for (uint32_t i = 0; i < n; i++) {
-        /* Far below the largest, where the exponential's argument is large, the result is small. */
+        /* Far below the largest logit the exponential's argument is large, but its result is small.
+         */
         const double class = check_at(c, FV_ENTROPY_LABELS, row, 0);
         const double p = want[i] + ((double)i == class && weight != 0);
         const double sure = p > 0 ? 1 - log(p) : 1;
@@ -202,8 +204,7 @@ static bool make_segment(check_case *c, uint32_t index, bool grad)
     c->operand[FV_SEGMENT_MASK].type = FV_U8;
     check_vector(c, FV_SEGMENT_WEIGHT, 1);
     check_matrix(c, FV_SEGMENT_OUT, CHECK_ROW, tokens, grad ? s[2] : 1, s[5]);
-    c->operand[FV_SEGMENT_LOGITS].huge =
-        30.f; /* larger ones leave no doubt, and nothing to check */
+    c->operand[FV_SEGMENT_LOGITS].huge = 30.f; /* larger logits would make every softmax one-hot */
     c->align = s[0];
     c->bench = tokens == 1024;
     return true;
@@ -219,7 +220,7 @@ static bool make_segment_grad(check_case *c, uint32_t index)
     return make_segment(c, index, true);
 }
 
-/* Classes, some of them not there, and pixels to be ignored. */
+/* Draws classes, some of them out of range, and pixels to ignore. */
 static void prepare_mask(check_case *c, check_random *r)
 {
     check_operand *o = &c->operand[FV_SEGMENT_MASK];
@@ -234,7 +235,8 @@ static void prepare_mask(check_case *c, check_random *r)
     *check_value(c, FV_SEGMENT_WEIGHT, 0, 0) = 0.25f;
 }
 
-/* loss, then the gradient, of every token; largest logit and number of pixels of the whole mask. */
+/* For each token: the loss, then the gradient. For the whole mask: the largest logit and the number
+ * of pixels. */
 static void define_segment(check_case *c)
 {
     const uint32_t *dim = c->args.prob.dim, tokens = dim[FV_DIM_ROWS], classes = dim[FV_ROW_C];
@@ -261,7 +263,8 @@ static void release_segment(check_case *c)
     free(c->definition);
 }
 
-/* The error of a pixel's softmax: from that of its logits, and of exponentials and their sum. */
+/* Bounds the error of a pixel's softmax by the errors of the logits, the exponentials and their
+ * sum. */
 static double pixel_error(const check_case *c)
 {
     double largest = 0;
@@ -271,7 +274,7 @@ static double pixel_error(const check_case *c)
     return check_allowed(4, largest) + check_allowed(c->args.prob.dim[FV_ROW_C], 1);
 }
 
-/* Pixels that a token may see. */
+/* Bounds the number of pixels that a token affects. */
 static double pixels_near(const check_case *c)
 {
     const uint32_t *dim = c->args.prob.dim;

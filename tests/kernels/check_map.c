@@ -33,13 +33,14 @@ static bool make_reduce(check_case *c, uint32_t index)
     check_matrix(c, FV_MAP_K, CHECK_ROW, s[0], width, s[4]);
     check_matrix(c, FV_MAP_V, CHECK_ROW, s[0], width, s[4] * 2);
     check_matrix(c, FV_MAP_PARTIAL, CHECK_PARTIAL, s[3], s[2] * (2 + s[1]), 0);
-    c->operand[FV_MAP_Q].huge = 30.f; /* scores of some hundreds: weights from 1 down to 0 */
+    c->operand[FV_MAP_Q].huge =
+        30.f; /* scores of several hundred, so that weights range from 1 down to 0 */
     c->operand[FV_MAP_K].huge = 30.f;
     c->bench = index == SHAPES - 1;
     return true;
 }
 
-/* A score, and the error that float32 may make in it. */
+/* Returns a score, and the error that float32 may make in it. */
 static double score(const check_case *c, uint32_t head, uint32_t row, double *error)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
@@ -74,7 +75,8 @@ static void reduce_oracle(const check_case *c, uint32_t group, double *want, dou
                 allowed[2 + i] += fabs(x);
             }
         }
-        /* An error e of the exponents is a relative one of the weights; the maximum has one too. */
+        /* An error e of the exponents is a relative error of the weights. The maximum has an error
+         * as well. */
         const double relative = expm1(2 * error) + check_allowed(rows, 1.0);
         allowed[1] = relative * want[1];
         for (uint32_t i = 0; i < d; i++)
@@ -94,7 +96,7 @@ static bool make_merge(check_case *c, uint32_t index)
     return true;
 }
 
-/* Maxima that differ by tens, sums that are at least 1. */
+/* Draws maxima that differ by tens, and sums of at least 1. */
 static void prepare_merge(check_case *c, check_random *r)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
@@ -126,7 +128,7 @@ static void merge_oracle(const check_case *c, uint32_t row, double *want, double
                 want[i] += x;
                 size += fabs(x);
             }
-            /* m_g - max is rounded to some hundreds of float32's units: 2e-5 of the weight. */
+            /* m_g - max is rounded to several hundred float32 units: 2e-5 of the weight. */
             allowed[i] = check_allowed(groups, 8 * size) + 2e-5 * size;
         }
     }

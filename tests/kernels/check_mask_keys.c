@@ -25,7 +25,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* What is neither above nor below 0 hides, too. */
+/* Sets one value per row to 0, which also hides its key. */
 static void prepare(check_case *c, check_random *r)
 {
     for (uint32_t row = 0; row < c->args.prob.dim[FV_DIM_ROWS]; row++)

@@ -56,7 +56,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
         want[n] = sum;
         allowed[n] = check_allowed(k, size);
         if (c->args.prob.acc == FV_BF16)
-            allowed[n] += 0x1p-7 * size; /* both operands are off by 2^-8 */
+            allowed[n] += 0x1p-7 * size; /* both operands have a relative error of 2^-8 */
     }
 }
 

@@ -13,7 +13,7 @@ static const uint32_t shapes[][5] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-/* Each shape with the mean, then with the largest. */
+/* Returns each shape twice: first for the mean, then for the maximum. */
 static const uint32_t *shape_of(check_case *c, uint32_t index)
 {
     c->args.prob.flags = index < SHAPES ? 0 : FV_FLAG_LARGEST;

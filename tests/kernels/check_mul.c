@@ -43,7 +43,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     for (uint32_t i = 0; i < c->args.prob.dim[FV_ROW_C]; i++) {
         const double a = check_at(c, FV_MUL_A, row, i), b = check_at(c, FV_MUL_B, row, i);
         want[i] = a * (silu ? b / (1. + exp(-b)) : b);
-        /* Where the sigmoid or the product is below the normal numbers it may be zero. */
+        /* If the sigmoid or the product is below the normal range, the result may be zero. */
         allowed[i] = check_allowed(4., fabs(want[i])) + fabs(a) * (1. + fabs(b)) * FLT_MIN * silu;
     }
 }

@@ -1,4 +1,4 @@
-/* check_patch.c: PATCH: pixels of every format to normalised patch rows. */
+/* check_patch.c: PATCH: converts pixels of every format to normalised patch rows. */
 #include <math.h>
 #include <stddef.h>
 
@@ -9,7 +9,7 @@
 static const struct shape {
     uint32_t width, height, side, stride, pad, prefix, gap, flags; /* width, height in pixels */
     bool bench, real;
-    uint32_t more_above; /* missing above, in addition to `pad` */
+    uint32_t more_above; /* rows missing above, in addition to `pad` */
 } shapes[] = {
     {1, 1, 1, 1, 0, 0, 0, 0, false},
     {14, 21, 7, 7, 0, 1, 5, 0, false},
@@ -20,13 +20,13 @@ static const struct shape {
     {17, 68, 17, 17, 0, 0, 0, FV_FLAG_PLANAR, false},
     {112, 32, 16, 16, 0, 1, 0, 0, false},
     {33, 11, 11, 11, 0, 1, 4, FV_FLAG_BGR, false},
-    /* remainders that are ignored, overlaps, and windows that hang over every side */
+    /* remainders that are ignored, overlaps, and windows that extend beyond every side */
     {31, 20, 8, 8, 0, 1, 0, 0, false},
     {8, 6, 3, 2, 1, 0, 0, 0, false},
     {9, 7, 3, 2, 1, 0, 2, FV_FLAG_BGR, false},
     {10, 13, 7, 4, 3, 0, 0, FV_FLAG_PLANAR, false},
     {11, 5, 7, 4, 2, 2, 1, FV_FLAG_GRAY, false},
-    {3, 2, 5, 3, 4, 0, 0, 0, false}, /* some wholly outside */
+    {3, 2, 5, 3, 4, 0, 0, 0, false}, /* some windows entirely outside */
     {2, 3, 4, 2, 2, 1, 0, FV_FLAG_PLANAR, false},
     {31, 20, 8, 8, 0, 1, 3, 0, .real = true},
     {42, 28, 14, 14, 0, 5, 0, FV_FLAG_BGR, .real = true},
@@ -39,8 +39,9 @@ static const struct shape {
     {31, 21, 8, 8, 0, 1, 5, FV_FLAG_NV12, false},
     {9, 7, 3, 2, 1, 0, 2, FV_FLAG_NV12, false},
     {1, 1, 1, 1, 0, 1, 0, FV_FLAG_NV12, false},
-    {601, 9, 7, 5, 2, 0, 0, FV_FLAG_NV12, false}, /* in several strips, from odd columns too */
-    {301, 259, 299, 299, 20, 0, 0, FV_FLAG_NV12, false}, /* wider than what is converted at once */
+    {601, 9, 7, 5, 2, 0, 0, FV_FLAG_NV12,
+     false}, /* converted in several strips, some of which begin at odd columns */
+    {301, 259, 299, 299, 20, 0, 0, FV_FLAG_NV12, false}, /* wider than a strip */
     {80, 16, 16, 16, 0, 2, 3, FV_FLAG_YUYV, false},
     {33, 11, 11, 11, 0, 1, 4, FV_FLAG_YUYV, false},
     {11, 5, 7, 4, 2, 2, 1, FV_FLAG_YUYV, false},

@@ -1,4 +1,4 @@
-/* check_posemb.c: POSEMB: prefix rows, and a position table resized on the fly. */
+/* check_posemb.c: POSEMB: prefix rows, and a position table that is resized while it is read. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 static const struct shape {
     uint32_t in_w, in_h, out_w, out_h, width, prefix, gap;
     enum fv_pos_rule rule;
-    bool in_place, plain; /* plain: a table of the grid's size, without taps; of side 0: no table */
+    bool in_place, plain; /* plain: a table of the grid's size, without taps; side 0: no table */
     enum fv_type type;
 } shapes[] = {
     {1, 1, 1, 1, 1, 0, 0, FV_POS_PLAIN, false, false, FV_F32},

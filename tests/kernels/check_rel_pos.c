@@ -39,7 +39,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     for (uint32_t i = 0; i < c->args.prob.heads * (height + width); i++) {
         const uint32_t head = i / (height + width), to = i % (height + width);
         const bool down = to < height;
-        /* From the query's row, or column, to the key's. */
+        /* offset from the query's row or column to the key's */
         const uint32_t column = down ? height - 1 + to - y : width - 1 + to - height - x;
         double sum = 0., size = 0.;
         for (uint32_t k = 0; k < d; k++) {

@@ -1,5 +1,5 @@
-/* check_resize.c: RESIZE_X and RESIZE_Y: whole numbers bit by bit, with weights of 16 and of 32
- * bits, and floats, with tables that reach every edge of their input. */
+/* check_resize.c: RESIZE_X and RESIZE_Y: integers bit by bit, with 16-bit and 32-bit weights, and
+ * floats, with tables that reach every edge of their input. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,16 +27,16 @@ static const uint32_t shapes[][7] = {
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, PLAIN = 8 };
 
-/* Types of a pass: bytes from bytes, by weights with this number of fractional bits, or floats from
- * bytes or from floats. */
+/* Types of a pass: bytes to bytes, with weights of this number of fractional bits, or bytes or
+ * floats to floats. */
 static const struct kind {
     uint32_t bits;
     enum fv_type in, out;
 } kinds[] = {{22, FV_U8, FV_U8}, {14, FV_U8, FV_U8}, {0, FV_U8, FV_F32}, {0, FV_F32, FV_F32}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* `size` positions over `extent` inputs: weights that sum to 1 with negative lobes, the first and
- * the last position at the very edges, one in eleven without taps. */
+/* Makes `size` positions over `extent` inputs. Weights sum to 1 and have negative lobes. The first
+ * and the last position are at the edges, and one in eleven has no taps. */
 static fv_resize_table *make_table(uint32_t size, uint32_t extent, uint32_t taps, uint32_t bits,
                                    bool across)
 {
@@ -120,7 +120,7 @@ static bool make_x(check_case *c, uint32_t index)
         return false;
     const uint32_t *s = shapes[index % SHAPES];
     const struct kind *k = &kinds[index / SHAPES];
-    if (s[6] && k->in == FV_F32) /* none is: one that is checked already */
+    if (s[6] && k->in == FV_F32) /* skip: another kind covers it */
         k = &kinds[2];
     for (int i = 0; i < 3; i++)
         c->args.prob.dim[i] = s[i];
@@ -162,7 +162,7 @@ static double clip8(double sum, uint32_t bits)
     return v < 0 ? 0 : v > 255 ? 255 : v;
 }
 
-/* The sum of position o over the values that `at` gives. */
+/* Computes the sum of position o over the values that `at` returns. */
 static void sum_of(const check_case *c, uint32_t o,
                    double (*at)(const check_case *, uint32_t tap, const uint32_t *where),
                    const uint32_t *where, double *want, double *allowed)

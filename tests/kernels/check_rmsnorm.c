@@ -48,7 +48,7 @@ static bool make(check_case *c, uint32_t index)
     if (sizes[index].by_head)
         check_matrix(c, FV_RMS_HEAD_GATE, CHECK_ROW, rows, sizes[index].heads, gap);
     check_matrix(c, FV_RMS_OUT, CHECK_ROW, rows, width, gap);
-    /* The product of all of them stays finite. */
+    /* Keeps the product of all factors finite. */
     c->operand[FV_RMS_GATE].huge = c->operand[FV_RMS_HEAD_GATE].huge = 1e8f;
     if (sizes[index].in)
         c->operand[FV_RMS_IN].storage = sizes[index].in;
@@ -62,7 +62,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* A factor of the result, which is 1 where the operand is absent. */
+/* Returns a factor of the result: 1 if the operand is absent. */
 static double factor(const check_case *c, int operand, uint32_t row, uint32_t i)
 {
     return c->operand[operand].kind == CHECK_ABSENT ? 1. : check_at(c, operand, row, i);
@@ -83,7 +83,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
             const double w = check_at(c, FV_RMS_WEIGHT, 0, i - first);
             const double b = factor(c, FV_RMS_GATE, row, i), gate = silu ? b / (1. + exp(-b)) : b;
             want[i] = x * w * gate * head;
-            /* Any factor, and any product on the way, may be flushed below the normal numbers. */
+            /* Any factor and any intermediate product may be flushed to zero below the normal
+             * range. */
             allowed[i] = check_allowed(d, fabs(want[i])) + check_allowed(8., fabs(want[i])) +
                          FLT_MIN * (1. + fabs(x) + 1. / rms) * (1. + fabs(w)) * (1. + fabs(b)) *
                              (1. + fabs(head));

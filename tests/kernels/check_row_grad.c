@@ -1,5 +1,5 @@
-/* check_row_grad.c: POSEMB_GRAD, TAKE_GRAD, MEAN_GRAD and UPSAMPLE_GRAD: gradients of what picks
- * and adds rows. */
+/* check_row_grad.c: POSEMB_GRAD, TAKE_GRAD, MEAN_GRAD and UPSAMPLE_GRAD: gradients of ops that
+ * select and add rows. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -51,7 +51,7 @@ static bool make_posemb(check_case *c, uint32_t index)
     return true;
 }
 
-/* What table row (v, w) is multiplied with at patch (y, x). */
+/* Returns the factor of table row (v, w) at patch (y, x). */
 static double factor(const fv_posemb_table *t, uint32_t v, uint32_t w, uint32_t y, uint32_t x)
 {
     double down = 0, across = 0;
@@ -189,7 +189,7 @@ static bool make_resized(check_case *c, uint32_t index)
     return true;
 }
 
-/* What pixel `of` of `from` counts in pixel `at` of `to`, in double precision. */
+/* Returns the weight of pixel `of` of `from` in pixel `at` of `to`, in double precision. */
 static double counts(uint32_t at, uint32_t to, uint32_t of, uint32_t from, uint32_t flags)
 {
     const double x = resized_coordinate(at, to, from, flags);

@@ -1,5 +1,5 @@
-/* check_rows_i8.c: cases and definition of ROWS_I8, byte by byte, and numbers for the checks of
- * what reads them. */
+/* check_rows_i8.c: cases and definition of ROWS_I8, byte by byte, and int8 rows for checks of ops
+ * that read them. */
 #include "tests/kernels/check_rows_i8.h"
 #include "ops/contracts/rows.h"
 
@@ -9,7 +9,7 @@
 
 #include "tests/kernels/check_run.h"
 
-/* Bytes of a row: numbers, in whole eights, their scale and their sum. */
+/* Bytes of a row: values in multiples of eight, then their scale and their sum. */
 static uint32_t eights(uint32_t k)
 {
     return (k + 7) / 8 * 8;
@@ -41,7 +41,7 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-/* A row of zeros, one that is too small to count, and two whose scale is NaN. */
+/* Makes a row of zeros, a row that is too small to quantise, and two rows whose scale is NaN. */
 static void prepare(check_case *c, check_random *r)
 {
     const uint32_t rows = c->args.prob.dim[FV_DIM_ROWS], k = c->args.prob.dim[FV_ROW_C];
@@ -79,7 +79,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
 
 const check_op check_rows_i8 = {.make = make, .prepare = prepare, .oracle = oracle};
 
-/* ---- numbers that others read ---- */
+/* ---- int8 rows for other checks ---- */
 
 void check_rows_i8_draw(check_case *c, int operand, uint32_t k, check_random *r)
 {

@@ -1,4 +1,4 @@
-/* check_rows_i8.h: rows as whole numbers, for checks of what reads them. */
+/* check_rows_i8.h: int8 rows for checks of ops that read them. */
 #ifndef FOVEA_TESTS_CHECK_ROWS_I8_H
 #define FOVEA_TESTS_CHECK_ROWS_I8_H
 
@@ -6,7 +6,7 @@
 
 /* Draws rows of k channels. */
 void check_rows_i8_draw(check_case *c, int operand, uint32_t k, check_random *r);
-/* Channel i of a row, as it is rotated. */
+/* Returns channel i of a row, in its rotated form. */
 double check_rows_i8_at(const check_case *c, int operand, uint32_t row, uint32_t k, uint32_t i);
 
 #endif

@@ -1,4 +1,4 @@
-/* check_run.c: one kernel of the CPU at work on one case: its calls, and what they may touch. */
+/* check_run.c: runs one CPU kernel on one case, and checks which bytes its calls change. */
 #define _DEFAULT_SOURCE
 #include "tests/kernels/check_run.h"
 
@@ -48,7 +48,7 @@ static bool guarded_call(check_work *w, const fv_call *call)
     const int number = sigsetjmp(crash, 1);
     if (number) {
         armed = 0;
-        fv_machine_float_enter(); /* the signal's handler ran in the system's mode */
+        fv_machine_float_enter(); /* the signal handler ran in the system's floating-point mode */
         w->job->crashed = true;
         return check_complain(w->job, "signal %d (%s) in rows %u+%u, columns %u+%u", number,
                               strsignal(number), call->row0, call->rows, call->col0, call->cols);
@@ -59,7 +59,7 @@ static bool guarded_call(check_work *w, const fv_call *call)
     return true;
 }
 
-/* Slabs in descending order. */
+/* Packs the weight's slabs in descending order. */
 static void pack_slabs(const check_job *j, const check_operand *o, uint8_t *out)
 {
     const fv_problem *p = &j->c->args.prob;
@@ -189,7 +189,8 @@ size_t check_result_size(const check_case *c)
     return check_output_size(c) + (c->state < 0 ? 0 : check_extent(&c->operand[c->state]));
 }
 
-/* Takes the heads' part out of the state, which is then what it was before. */
+/* Moves the values of some heads from the state to the result, and restores the state's old values.
+ */
 static void collect_state(check_work *w, uint8_t *result, uint32_t col0, uint32_t cols)
 {
     const check_operand *o = &w->c->operand[w->c->state];
@@ -204,7 +205,8 @@ static void collect_state(check_work *w, uint8_t *result, uint32_t col0, uint32_
     }
 }
 
-/* Takes what the calls should have written out of the output, and sees that nothing else changed.
+/* Moves what the calls must have written from the output to the result, and checks that nothing
+ * else changed.
  */
 static bool collect(check_work *w, uint8_t *result, uint32_t row0, uint32_t rows, uint32_t col0,
                     uint32_t cols)
@@ -213,7 +215,7 @@ static bool collect(check_work *w, uint8_t *result, uint32_t row0, uint32_t rows
     check_region *r = &w->operand[w->out];
     const uint32_t columns = check_columns(w->c), whole[] = {o->cols / columns, 0, 0};
     const uint32_t *part = w->c->part[0] ? w->c->part : whole;
-    size_t begin = 0; /* of a part */
+    size_t begin = 0; /* byte offset of a part in a row */
     for (int i = 0; i < 3; begin += columns * part[i++] * check_element(o)) {
         const size_t unit = part[i] * check_element(o), from = begin + col0 * unit;
         for (uint32_t y = row0; y < row0 + rows; y++) {
@@ -246,16 +248,16 @@ uint32_t check_piece(check_random *r, uint32_t left, uint32_t align)
     return n * align < left ? n * align : left;
 }
 
-/* Where the calls of one group depend on those before: another row split is another order of
- * summation. */
+/* Returns whether calls of one group depend on earlier calls, so that another split of the rows
+ * changes the order of summation. */
 static bool in_order(const check_case *c)
 {
     const uint8_t span = fv_op_table[c->args.prob.op]->span;
     return span == FV_SPAN_REDUCE || span == FV_SPAN_SCAN;
 }
 
-/* In pieces drawn from `r`, where the row pieces of calls that are in order come from `r` alone, so
- * that two runs with the same r sum in the same order. */
+/* Runs the case in pieces drawn from `r`. For ops whose calls depend on earlier ones, row pieces
+ * depend only on `r`, so that two runs with the same r sum in the same order. */
 static bool run_pieces(check_work *w, uint8_t *result, bool cut_rows, bool cut_cols, check_random r)
 {
     const check_case *c = w->c;
@@ -296,7 +298,7 @@ static bool run_pieces(check_work *w, uint8_t *result, bool cut_rows, bool cut_c
     return true;
 }
 
-/* Operands of a case that is run in pieces are at the other end of their pages. */
+/* Operands of a case that is run in pieces are at the opposite end of their pages. */
 static bool run(const check_runner *runner, check_job *j, enum check_way way, uint8_t *result,
                 check_random r)
 {

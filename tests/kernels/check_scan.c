@@ -17,13 +17,13 @@ enum {
     SLA = FV_FLAG_GATED,
     MALA = FV_FLAG_CENTRED,
 
-    DRIFT = 9000, /* rows that add up what every one of them does wrong */
+    DRIFT = 9000, /* enough rows to accumulate any systematic error */
 };
 
-/* What the recurrence gives, in double: made once for all rows of a case's values. */
+/* Results of the recurrence in double precision, computed once for all rows of a case's values. */
 typedef struct definition {
     double *out, *allowed;         /* [rows][heads * dv] */
-    double *state, *state_allowed; /* as the operand has it */
+    double *state, *state_allowed; /* in the operand's layout */
 } definition;
 
 static uint32_t width_of(const fv_problem *p)
@@ -143,14 +143,15 @@ static bool make(check_case *c, uint32_t index)
     for (int i = FV_SCAN_Q; i <= FV_SCAN_V; i++)
         c->operand[i].type = cases[index].in;
     c->operand[FV_SCAN_OUT].type = cases[index].out;
-    if (flags & FV_FLAG_DELTA && !(flags & FV_FLAG_L2)) /* longer keys would make it unstable */
+    if (flags & FV_FLAG_DELTA &&
+        !(flags & FV_FLAG_L2)) /* with longer keys the recurrence is unstable */
         c->operand[FV_SCAN_K].scale = c->operand[FV_SCAN_K].huge = 0.5f / sqrtf((float)d);
     c->state = FV_SCAN_STATE;
     c->bench = rows == 2048 || flags & FV_FLAG_RECURRENT;
     return true;
 }
 
-/* Mostly slow decays, and some that forget everything at once. */
+/* Returns mostly slow decays, and a few that clear the state. */
 static float draw_decay(check_random *r)
 {
     static const float strong[] = {-60.f, -1e4f, -INFINITY, -10.f, -0.7f};
@@ -180,7 +181,7 @@ static void change(check_case *c, int operand, uint32_t first, float f(float))
 
 /* ---- the definition ---- */
 
-/* Operand i as packed floats, to be freed; NULL when it is absent. */
+/* Returns operand i as packed floats, which the caller frees, or NULL if it is absent. */
 static float *pack(const check_case *c, int i)
 {
     const check_operand *o = &c->operand[i];
@@ -193,7 +194,7 @@ static float *pack(const check_case *c, int i)
     return x;
 }
 
-/* What the oracle knows a scan by. */
+/* Returns the mechanism that the oracle uses for a scan. */
 static enum fv_mech mechanism(const fv_problem *p)
 {
     if (!centred(p))
@@ -230,7 +231,7 @@ static oracle_sequence sequence(const check_case *c, float *x[FV_OPERANDS])
                              .gate_k = x[FV_SCAN_GATE_K]};
 }
 
-/* Features of all rows of q or k as floats without their signs, heads * d' wide. */
+/* Returns the absolute values of the features of all rows of q or k as floats, heads * d' wide. */
 static float *sizes_of_features(const oracle_sequence *s, bool query)
 {
     const uint32_t width = oracle_blocks(s->mech) * s->d;
@@ -254,7 +255,7 @@ static float *sizes_of_features(const oracle_sequence *s, bool query)
     return out;
 }
 
-/* Largest absolute value. */
+/* Returns the largest absolute value. */
 static double most(const float *x, size_t n)
 {
     double max = 0.;
@@ -271,8 +272,8 @@ static double mean(const float *x, size_t n)
     return sum / (double)n;
 }
 
-/* Without the delta rule every value is a sum: its error is bounded by the sum of absolute values,
- * which is the recurrence over operands without their signs. */
+/* Without the delta rule every value is a sum, so its error is bounded by the sum of absolute
+ * values: the recurrence over the operands' absolute values. */
 static void bound_sums(const oracle_sequence *real, definition *w, const float *state)
 {
     const size_t n = (size_t)real->rows * real->heads, values = oracle_state_size(real);
@@ -292,16 +293,16 @@ static void bound_sums(const oracle_sequence *real, definition *w, const float *
     s.k = k;
     s.v = v;
     oracle_scan(&s, w->state_allowed, size);
-    /* Features, decays and gates have errors of a few units of their own; what is subnormal on the
-     * way is flushed. */
+    /* Features, decays and gates have errors of a few units each. Subnormal intermediate values are
+     * flushed to zero. */
     const double flushed = FLT_MIN * (real->rows + 1.) * (1. + most(k, n * width)) *
                            (1. + most(v, n * s.dv)) * (1. + most(state, values));
     const double terms = real->rows + width + 64.;
-    /* A state that hardly anything is added to is rounded in the same direction at every token. */
+    /* If a state receives only tiny additions, every token rounds it in the same direction. */
     const bool random = mean(k, n * width) * mean(v, n * s.dv) > 1e-2 * most(state, values);
     const double decayed = s.log_decay && !random ? FLT_EPSILON * real->rows : 0.;
     for (size_t i = 0; i < n * s.dv; i++) {
-        double sum = 1.; /* of the query */
+        double sum = 1.; /* the query's gate */
         for (uint32_t j = 0; j < width; j++)
             sum += (double)q[i / s.dv * width + j];
         w->allowed[i] = check_allowed(terms, 2. * size[i]) + decayed * size[i] +
@@ -324,8 +325,8 @@ static double norm(const double *x, size_t n)
     return sqrt(square);
 }
 
-/* The delta rule takes differences, but never makes an error larger: keys are at most 1 long. What
- * each token adds to the error of the state, of random sign, is of the size of its terms. */
+/* The delta rule computes differences but never enlarges an error, because keys have at most length
+ * 1. Each token adds an error of random sign to the state, of the size of its terms. */
 static void bound_delta(const oracle_sequence *real, definition *w, const float *state)
 {
     const uint32_t width = oracle_blocks(real->mech) * real->d, heads = real->heads;
@@ -347,7 +348,8 @@ static void bound_delta(const oracle_sequence *real, definition *w, const float 
         one.beta += at;
         one.gate_q += real->gate_q ? at : 0;
         one.gate_k += real->gate_k ? at : 0;
-        for (uint32_t h = 0; h < heads; h++) { /* before and after: either may be the larger */
+        for (uint32_t h = 0; h < heads;
+             h++) { /* of the states before and after, because either may be the larger */
             double values_square = 0.;
             for (uint32_t i = 0; i < real->dv; i++) {
                 const double v = (double)one.v[h * real->dv + i];
@@ -377,7 +379,7 @@ static void bound_delta(const oracle_sequence *real, definition *w, const float 
     free(square);
 }
 
-/* MALA: every difference of a value and a mean has the error of their sum. */
+/* MALA: every difference between a value and a mean has the error of their sum. */
 static void bound_centred(const oracle_sequence *real, definition *w, const float *state)
 {
     const uint32_t d = real->d, dv = real->dv, heads = real->heads, values_of_s = d * dv;
@@ -451,7 +453,8 @@ static uint32_t head(const check_case *c, uint32_t col)
     return col / size[i];
 }
 
-/* Tokens before: none for the last head, whose state is zero, and some for the others. */
+/* Sets the numbers of earlier tokens: 0 for the last head, whose state is zero, and positive for
+ * the others. */
 static void set_numbers(check_case *c)
 {
     const fv_problem *p = &c->args.prob;

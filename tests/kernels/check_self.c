@@ -1,4 +1,4 @@
-/* check_self.c: kernels that are wrong on purpose: a checker that cannot fail is worth nothing. */
+/* check_self.c: kernels that are wrong on purpose, to show that the checker rejects them. */
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 extern const check_op check_copy;
 
-/* A right copy, for the wrong ones to spoil. */
+/* A correct copy, which the wrong kernels spoil. */
 static void copy(const fv_args *a, const fv_call *c)
 {
     for (uint32_t r = 0; r < c->rows; r++)
@@ -35,7 +35,7 @@ static void writes_before(const fv_args *a, const fv_call *c)
     ((float *)c->p[FV_COPY_OUT])[-1] = 0.f;
 }
 
-/* Takes the first row for the same as what a wider kernel would leave between rows. */
+/* Writes in the gap between rows, as a kernel that is too wide would. */
 static void writes_gap(const fv_args *a, const fv_call *c)
 {
     copy(a, c);
@@ -76,7 +76,7 @@ static void misses_one(const fv_args *a, const fv_call *c)
     *last = kept;
 }
 
-/* Right as a whole, and within any bound in pieces, but not the same bits. */
+/* Is correct as a whole, and within any error bound in pieces, but with other bits. */
 static void depends_on_split(const fv_args *a, const fv_call *c)
 {
     copy(a, c);
@@ -125,7 +125,7 @@ static const fv_kernel right = KERNEL(copy);
 static const struct {
     fv_kernel kernel;
     bool crashes;
-    bool always; /* also caught where another calls the kernel, between no inaccessible pages */
+    bool always; /* also caught by other runners, which have no inaccessible pages */
 } wrong[] = {
     {KERNEL(writes_after), false, true},      {KERNEL(writes_before), false, true},
     {KERNEL(writes_gap), false, true},        {KERNEL(writes_input), false, true},

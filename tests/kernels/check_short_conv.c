@@ -81,7 +81,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     }
 }
 
-/* The last inputs, as they are. */
+/* Computes the state: the last inputs, unmodified. */
 static void oracle_state(const check_case *c, double *want, double *allowed)
 {
     const uint32_t before = c->args.prob.dim[FV_SHORT_CONV_SIZE] - 1;

@@ -8,10 +8,11 @@
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/check_softmax.h"
 
-/* Relative error that weights of products of 8 bits may have before they are rounded. */
+/* Relative error of the weights of int8 products before they are rounded. */
 #define ROUGH 0x1p-9
 
-/* Relative error of a weight that is rounded to bfloat16, with that of the power before. */
+/* Relative error of a weight that is rounded to bfloat16, including the error of its exponential.
+ */
 #define WEIGHT 0x1.1p-9
 
 void check_softmax_types(check_case *c, const uint8_t types[4])
@@ -33,8 +34,9 @@ static bool make(check_case *c, uint32_t index)
 {
     static const struct {
         uint32_t rows, heads, d, dv, keys, gap, flags;
-        uint8_t types[4]; /* of Q, K, V and OUT, with products of bfloat16; none: float32 */
-        uint32_t columns; /* of the keys' grid, with relative positions; 0: there are none */
+        uint8_t types[4]; /* types of Q, K, V and OUT, with bfloat16 products; FV_NONE: float32 */
+        uint32_t columns; /* columns of the keys' grid, with relative positions; 0: no relative
+                             positions */
     } sizes[] = {
         {1, 1, 1, 1, 1, 0, 0},
         {5, 2, 3, 7, 65, 1, 0},
@@ -102,7 +104,8 @@ static bool make(check_case *c, uint32_t index)
     c->operand[FV_SOFTMAX_REL_POS].huge = 1e3f;
     check_matrix(c, FV_SOFTMAX_OUT, CHECK_ROW, sizes[index].rows, heads * dv, sizes[index].gap);
     check_softmax_types(c, sizes[index].types);
-    /* Scores far beyond the range of exp, while one can still say which key wins. */
+    /* Scores lie far outside the range of exp, but still determine which key has the largest
+     * weight. */
     c->operand[FV_SOFTMAX_Q].huge = c->operand[FV_SOFTMAX_K].huge = 30.f;
     c->bench = sizes[index].rows == 256;
     return true;
@@ -132,7 +135,7 @@ void check_score_add(check_score *s, const check_case *c, double q, double k)
     s->rounding += scale * (off_q * (fabs(k) + off_k) + fabs(q) * off_k);
 }
 
-/* Scores of all keys before `keys`, and the largest error that one may have. */
+/* Computes the scores of all keys before `keys`; returns the largest error of a score. */
 static double scores(const check_case *c, uint32_t row, uint32_t head, uint32_t keys, double *s)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
@@ -170,11 +173,11 @@ void check_softmax_column(const check_case *c, const double *x, const double *p,
         largest = fmax(largest, fabs(x[j]));
         rounding += p[j] * rounding_of(c, x[j]);
     }
-    /* Rounded weights count as such in their sum too: what all values have in common stays. */
+    /* Their sum uses the rounded weights, too, so a constant value in all keys is preserved. */
     for (uint32_t j = 0; c->args.prob.acc == FV_BF16 && j < keys; j++)
         rounding += WEIGHT * p[j] * fabs(x[j] - out);
     *want = out;
-    /* Each weight is wrong by a factor of at most e^error, so is their sum. */
+    /* Each weight, and therefore their sum, has a relative error of at most e^error. */
     *allowed =
         fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size) + rounding, 2. * largest) +
         FLT_MIN * (keys + largest);
@@ -203,7 +206,7 @@ void check_softmax_rows(const check_case *c, int v, uint32_t row0, uint32_t keys
     free(x);
 }
 
-/* ---- products of 8 bits ---- */
+/* ---- int8 products ---- */
 
 static void prepare(check_case *c, check_random *r)
 {
@@ -211,7 +214,7 @@ static void prepare(check_case *c, check_random *r)
         check_keys_i8_draw(c, FV_SOFTMAX_K, c->args.prob.dim[FV_ATTN_KEYS], r);
 }
 
-/* Numbers of a query of a head, operand 0; returns their scale. */
+/* Quantises the query of a head (operand 0); returns its scale. */
 static double query_of(const check_case *c, uint32_t row, uint32_t head, double *number)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
@@ -225,7 +228,7 @@ static double query_of(const check_case *c, uint32_t row, uint32_t head, double 
     return top < 0x1p-100f ? 0 : (double)(top / 127);
 }
 
-/* Scores by whole numbers, and the largest error that one may have. */
+/* Computes scores from int8 products; returns the largest error of a score. */
 static double scores_i8(const check_case *c, const fv_keys_i8 *l, const uint8_t *whole,
                         uint32_t row, uint32_t head, const check_key_i8 *seen, uint32_t keys,
                         double *s)
@@ -249,8 +252,9 @@ static double scores_i8(const check_case *c, const fv_keys_i8 *l, const uint8_t 
     return error;
 }
 
-/* By how much the mean of values x may be off when the weights p of n keys are rounded: each by
- * half a step of a byte of the largest, and such errors add up as random numbers do. */
+/* Bounds the error of the mean of values x when the weights p of n keys are rounded to bytes: each
+ * error is at most half a step of the largest weight's byte, and the errors add up like a random
+ * walk. */
 static double rounding_i8(const double *p, double largest, const double *x, uint32_t n)
 {
     double squares = 0, all = 0;

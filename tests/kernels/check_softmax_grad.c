@@ -43,7 +43,7 @@ static bool make_softmax(check_case *c, uint32_t index)
     return true;
 }
 
-/* Head h of rows of `heads` times n, packed; or back. */
+/* Packs head h of rows of `heads` times n values, or unpacks it. */
 static void split(double *packed, double *rows, uint32_t count, uint32_t ld, uint32_t at,
                   uint32_t n, bool back)
 {
@@ -58,7 +58,7 @@ static void split(double *packed, double *rows, uint32_t count, uint32_t ld, uin
     }
 }
 
-/* Head h of a case, packed: q, k, v, dout, out. */
+/* Returns head h of a case in packed form: q, k, v, dout, out. */
 static oracle_softmax take_head(const check_case *c, const check_doubles *in, uint32_t h,
                                 double *scratch)
 {
@@ -149,7 +149,7 @@ static bool make_map(check_case *c, uint32_t index)
     return true;
 }
 
-/* The weights of head h, and the pooled row. */
+/* Computes the weights of head h, and the pooled row. */
 static void pool(const check_case *c, const check_doubles *in, uint32_t h, double *p, double *out)
 {
     const uint32_t rows = c->args.prob.dim[FV_ATTN_KEYS], d = c->args.prob.dim[FV_ATTN_D];

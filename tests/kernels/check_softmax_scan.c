@@ -35,7 +35,7 @@ static bool make(check_case *c, uint32_t index)
     p->dim[FV_CACHE_KV_HEADS] = kv_heads;
     c->args.f[0] = 1.f / sqrtf((float)d);
     c->args.u[0] = sizes[index].window;
-    c->args.u[1] = sizes[index].held; /* for `prepare`; the op has no such number */
+    c->args.u[1] = sizes[index].held; /* for `prepare`; the op does not use this argument */
     check_matrix(c, FV_CACHE_Q, CHECK_ROW, rows, heads * d, gap);
     check_matrix(c, FV_CACHE_K, CHECK_ROW, rows, kv_heads * d, gap);
     check_matrix(c, FV_CACHE_V, CHECK_ROW, rows, kv_heads * dv, gap);
@@ -45,8 +45,8 @@ static bool make(check_case *c, uint32_t index)
     c->operand[FV_CACHE_Q].huge = c->operand[FV_CACHE_K].huge = 30.f;
     c->operand[FV_CACHE_V].huge = c->operand[FV_CACHE_STATE].huge = 30.f;
     c->state = FV_CACHE_STATE;
-    /* A later call of a kv head's other heads needs what the first one's has written. Past the
-     * room, what a call of all rows sees of them others do not. */
+    /* Calls for other heads of the same kv head read what the call for the first head wrote. Beyond
+     * the capacity, one call of all rows sees tokens that later calls no longer find. */
     if (kv_heads < heads || sizes[index].held + rows > sizes[index].capacity)
         c->align = rows;
     c->bench = sizes[index].capacity == 4096;
@@ -60,13 +60,13 @@ static void prepare(check_case *c, check_random *r)
         *check_value(c, FV_CACHE_POSITION, y, 0) = (float)(c->args.u[1] + y);
 }
 
-/* How many tokens the cache holds, as the case's positions are stored. */
+/* Returns the number of tokens in the cache, according to the case's positions. */
 static uint32_t held(const check_case *c)
 {
     return (uint32_t)check_at(c, FV_CACHE_POSITION, 0, 0);
 }
 
-/* Index of a row of K, or of V, of a kv head in the cache. */
+/* Returns the index of a row of K or V of a kv head in the cache. */
 static uint32_t place(const check_case *c, bool value, uint32_t kv, uint32_t token)
 {
     const uint32_t *dim = c->args.prob.dim, capacity = dim[FV_ATTN_KEYS];
@@ -75,7 +75,7 @@ static uint32_t place(const check_case *c, bool value, uint32_t kv, uint32_t tok
     return behind + (kv * capacity + token) * width;
 }
 
-/* Element i of the key, or value, of token j, of which the cache holds the first `cached`. */
+/* Returns element i of the key or value of token j. The first `cached` tokens are in the cache. */
 static double element(const check_case *c, bool value, uint32_t kv, uint32_t j, uint32_t i)
 {
     const uint32_t width = c->args.prob.dim[value ? FV_ATTN_DV : FV_ATTN_D];
@@ -84,7 +84,7 @@ static double element(const check_case *c, bool value, uint32_t kv, uint32_t j, 
     return check_at(c, value ? FV_CACHE_V : FV_CACHE_K, j - held(c), kv * width + i);
 }
 
-/* The tokens that a row sees, ascending, into `seen`; their number. */
+/* Stores the tokens that a row sees, in ascending order, in `seen`; returns their number. */
 static uint32_t tokens_of(const check_case *c, uint32_t row, uint32_t *seen)
 {
     const uint32_t position = held(c) + row, window = c->args.u[0];
@@ -130,7 +130,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     free(seen);
 }
 
-/* The kv head and token of a value of the cache. */
+/* The kv head and the token of a value in the cache. */
 typedef struct spot {
     bool value;
     uint32_t kv, token, i;

@@ -21,7 +21,7 @@ static bool make_max(check_case *c, uint32_t index)
     return true;
 }
 
-/* NaN here and there, and a row of nothing else. */
+/* Sets some values to NaN, and one whole row. */
 static void spoil_max(check_case *c, check_random *r)
 {
     const uint32_t width = c->args.prob.dim[FV_ROW_C];
@@ -45,7 +45,8 @@ static void max_oracle(const check_case *c, uint32_t row, double *want, double *
 static bool make_topk(check_case *c, uint32_t index)
 {
     static const struct {
-        uint32_t rows, from, gap, every; /* every `every`-th row is a candidate; 0: all, no table */
+        uint32_t rows, from, gap,
+            every; /* every `every`-th row is a candidate; 0: all rows, without a table */
     } sizes[] = {{1, 1, 0, 0},   {1, 9, 1, 0},   {5, 5, 0, 0},     {7, 40, 2, 3},    {13, 20, 0, 4},
                  {9, 143, 0, 0}, {30, 64, 1, 2}, {100, 400, 0, 0}, {300, 1024, 0, 0}};
     if (index >= sizeof sizes / sizeof *sizes)
@@ -70,7 +71,7 @@ static bool make_topk(check_case *c, uint32_t index)
     return true;
 }
 
-/* Equal numbers, NaN and infinities. */
+/* Sets equal numbers, NaN and infinities. */
 static void spoil_topk(check_case *c, check_random *r)
 {
     const float hard[] = {NAN, INFINITY, -INFINITY, 0.f, -0.f};
@@ -83,7 +84,7 @@ static void spoil_topk(check_case *c, check_random *r)
     }
 }
 
-/* The place of candidate k: how many come before it. */
+/* Returns the rank of candidate k: the number of candidates before it. */
 static uint32_t place(const check_case *c, uint32_t k)
 {
     const uint32_t *table = c->args.table;
@@ -97,7 +98,7 @@ static uint32_t place(const check_case *c, uint32_t k)
     return n;
 }
 
-/* The rows of the candidates by their places. */
+/* Sorts the candidates' rows by rank. */
 static void sort(check_case *c)
 {
     const uint32_t *table = c->args.table, count = c->args.u[0];

@@ -32,9 +32,9 @@ static bool make_upsample(check_case *c, uint32_t index)
         {17, 11, 5, 3, 19, 0, PLAIN, NO_RES}, /* smaller */
         {17, 11, 5, 3, 12, 2, CORNERS, RES},
         {17, 11, 5, 3, 3, 0, NEAREST, NO_RES},
-        {16, 16, 1, 1, 9, 0, PLAIN, NO_RES}, /* between two in the middle */
+        {16, 16, 1, 1, 9, 0, PLAIN, NO_RES}, /* samples midway between two pixels */
         {16, 16, 1, 1, 9, 0, CORNERS, NO_RES},
-        {2, 40, 31, 3, 6, 0, PLAIN, NO_RES}, /* one side larger, one smaller */
+        {2, 40, 31, 3, 6, 0, PLAIN, NO_RES}, /* one side grows, the other shrinks */
         {60000, 1, 1000, 2, 1, 0, PLAIN, NO_RES},
         {1000, 1, 40000, 1, 1, 0, CORNERS, NO_RES},
         {37, 37, 74, 74, 64, 0, CORNERS, RES},

@@ -1,4 +1,4 @@
-/* check_wlattn.c: cases of WLATTN; its reference is that of LATTN_REDUCE and LATTN_APPLY. */
+/* check_wlattn.c: cases of WLATTN; its reference uses those of LATTN_REDUCE and LATTN_APPLY. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ static const fv_mech_traits *traits(const check_case *c)
     return fv_mech_table[c->args.prob.mech];
 }
 
-/* The state of one window; rows are asked for in order, mostly. */
+/* The state of one window; rows are mostly requested in order. */
 static struct {
     check_known *value;
     uint32_t window;
@@ -60,7 +60,7 @@ static bool make(check_case *c, uint32_t index)
     if (traits(c)->params)
         check_matrix(c, FV_WINDOW_PARAM, CHECK_BASE, traits(c)->params, heads * sizes[i].d, 0);
     check_matrix(c, FV_WINDOW_OUT, CHECK_ROW, rows, heads * sizes[i].dv, 0);
-    /* Products of the features of q, of those of k, and of v stay finite. */
+    /* Keeps the products of the features of q and k and of v finite. */
     const bool exponential =
         p->mech == FV_MECH_MALA_EXP || (p->mech == FV_MECH_EXP && p->flags & FV_FLAG_UNNORMALISED);
     const float huge = exponential ? 10.f : traits(c)->blocks > 1 ? 100.f : 1e8f;
@@ -92,7 +92,7 @@ static void release(check_case *c)
     kept.value = NULL;
 }
 
-/* Windows as the groups of LATTN_REDUCE. */
+/* Treats windows as the groups of LATTN_REDUCE. */
 static void take_state(const check_case *c, uint32_t window)
 {
     const fv_problem *p = &c->args.prob;

@@ -12,9 +12,10 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t windows, window, heads, d, dv, gap, regions; /* 0: none are given */
         bool bias;
-        uint8_t types[4]; /* as those of check_softmax.c */
-        uint32_t columns; /* of a window, with relative positions; 0: there are none */
-        bool int8;        /* products, then, whatever the types are */
+        uint8_t types[4]; /* types as in check_softmax.c */
+        uint32_t
+            columns; /* columns of a window, with relative positions; 0: no relative positions */
+        bool int8;   /* int8 products, independent of `types` */
     } sizes[] = {
         {1, 1, 1, 1, 1, 0, 0, false},
         {5, 1, 2, 8, 8, 1, 2, true},
@@ -76,7 +77,7 @@ static bool make(check_case *c, uint32_t index)
         if (!region)
             abort();
         check_random r = {index};
-        for (uint32_t i = 0; i < rows; i++) /* some windows are of one region */
+        for (uint32_t i = 0; i < rows; i++) /* all tokens of some windows are in one region */
             region[i] = i / window % 3 ? check_below(&r, sizes[index].regions) : 1;
         c->args.table = region;
     }
@@ -92,14 +93,15 @@ static bool make(check_case *c, uint32_t index)
     check_softmax_types(c, sizes[index].types);
     if (sizes[index].int8)
         c->args.prob.acc = FV_I32;
-    /* Scores far beyond the range of exp, while one can still say which key wins. */
+    /* Scores lie far outside the range of exp, but still determine which key has the largest
+     * weight. */
     c->operand[FV_WINDOW_Q].huge = c->operand[FV_WINDOW_K].huge = 30.f;
     c->operand[FV_WINDOW_PARAM].huge = 1e3f;
     c->bench = heads == 12;
     return true;
 }
 
-/* Scores of a row's window, and the largest error that one may have. */
+/* Computes the scores of a row's window; returns the largest error of a score. */
 static double scores(const check_case *c, uint32_t row, uint32_t head, double *s)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], window = c->args.prob.dim[FV_ATTN_KEYS];
@@ -126,7 +128,7 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, double *s
     return error;
 }
 
-/* ---- products of 8 bits ---- */
+/* ---- int8 products ---- */
 
 static fv_keys_i8 layout(const check_case *c)
 {
@@ -134,14 +136,14 @@ static fv_keys_i8 layout(const check_case *c)
     return fv_keys_i8_of(dim[FV_ATTN_KEYS], dim[FV_ATTN_D], dim[FV_ATTN_DV]);
 }
 
-/* Keys and values of every window and head, one after the other. */
+/* Quantises the keys and values of every window and head, one after the other. */
 static void define(check_case *c)
 {
     if (c->args.prob.acc != FV_I32)
         return;
     const uint32_t *dim = c->args.prob.dim, n = dim[FV_ATTN_KEYS], heads = c->args.prob.heads;
     const fv_keys_i8 l = layout(c);
-    free(c->definition); /* of other values */
+    free(c->definition); /* defined for earlier values */
     uint8_t *row = check_must(calloc((size_t)dim[FV_DIM_ROWS] / n * heads, l.bytes));
     c->definition = row;
     for (uint32_t base = 0; base < dim[FV_DIM_ROWS]; base += n)

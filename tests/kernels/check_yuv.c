@@ -5,7 +5,7 @@
 
 #include <fovea/plans.h>
 
-/* Numbers of 16 fractional bits, as libraries and standards print them. */
+/* YUV-to-RGB coefficients in 16.16 fixed point, as published. `black` is the luma code of black. */
 static const struct {
     double black, luma, red_v, green_u, green_v, blue_u;
 } matrices[] = {

@@ -1,5 +1,5 @@
-/* emulated_cpu.c: a processor that has all levels whose instructions can be emulated on this one:
- * emulated_x86.h. It replaces platform/cpu/cpu.c. */
+/* emulated_cpu.c: replaces platform/cpu/cpu.c by a processor that also has the instruction sets
+ * that emulated_x86.h emulates. */
 #ifdef FV_ARCH_X86
 #include <cpuid.h>
 

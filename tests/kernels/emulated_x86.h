@@ -1,12 +1,14 @@
-/* emulated_x86.h: instructions that this processor may lack, by those of the level below: included
- * before a template, so that its kernels are checked where they could not run. */
+/* emulated_x86.h: emulates instructions that this processor may lack by those of the level below. A
+ * kernel template that includes this file can be checked on processors that could not run the
+ * kernel. */
 #ifndef FOVEA_TESTS_EMULATED_X86_H
 #define FOVEA_TESTS_EMULATED_X86_H
 
 #include <immintrin.h>
 
 #ifdef __AVX512F__
-/* Two multiply-adds, of the odd numbers first, that flush subnormal ones. */
+/* Computes two multiply-adds, the one of the odd elements first, and flushes subnormal values to
+ * zero. */
 static inline __m512 emulated_dpbf16(__m512 sum, __m512i x, __m512i y)
 {
     const __m512i odd = _mm512_set1_epi32((int)0xffff0000);
@@ -16,7 +18,8 @@ static inline __m512 emulated_dpbf16(__m512 sum, __m512i x, __m512i y)
                            _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)), sum);
 }
 
-/* To the nearest even, subnormal numbers to zero; the second operand's are the lower half. */
+/* Rounds to nearest even and flushes subnormal values to zero. The second operand becomes the lower
+ * half. */
 static inline __m256i emulated_round(__m512 x)
 {
     const __m512i bits = _mm512_castps_si512(x), one = _mm512_set1_epi32(1);
@@ -38,7 +41,7 @@ static inline __m512i emulated_cvtne2ps(__m512 high, __m512 low)
 #define fv_dpbf16(sum, x, y) emulated_dpbf16(sum, (__m512i)(x), (__m512i)(y))
 #define _mm512_cvtne2ps_pbh(high, low) ((__m512bh)emulated_cvtne2ps(high, low))
 
-/* Of numbers without a sign by signed ones; even places, then odd ones. */
+/* Multiplies unsigned by signed bytes: even positions first, then odd ones. */
 static inline __m512i emulated_dpbusd_512(__m512i sum, __m512i u, __m512i s)
 {
     const __m512i low = _mm512_set1_epi16(0xff);

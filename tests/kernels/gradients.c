@@ -55,7 +55,7 @@ double grad_entropy(double *dz, const double *z, uint32_t n, uint32_t class)
     return max - z[class] + log(sum);
 }
 
-/* What cell `cell` is multiplied with at pixel i. */
+/* Returns the weight of cell `cell` at pixel i. */
 static double share(uint32_t cell, uint32_t i, uint32_t cells, uint32_t pixels)
 {
     const double at = ((double)i + 0.5) * cells / pixels - 0.5;

@@ -1,4 +1,4 @@
-/* oracle.c: attention and activations in double precision, straight from their equations. */
+/* oracle.c: attention and activations in double precision, directly from their equations. */
 #include "tests/kernels/oracle.h"
 
 #include <float.h>
@@ -39,7 +39,7 @@ double oracle_activation(uint32_t epi, double x)
     }
 }
 
-/* The argument of GELU_TANH's tanh. */
+/* Returns the argument of GELU_TANH's tanh. */
 static double cubic(double x)
 {
     return sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x);
@@ -83,13 +83,13 @@ uint32_t oracle_streams(enum fv_mech mech)
     return mech == FV_MECH_POLA ? 2 : 1;
 }
 
-/* relu(x)^p; a NaN stays one. */
+/* Returns relu(x)^p, and NaN for NaN. */
 static double power(double x, double p)
 {
     return isnan(x) ? x : x > 0 ? pow(x, p) : 0;
 }
 
-/* Maps that see one channel at a time. */
+/* Applies a feature map that acts on each channel alone. */
 static double map(enum fv_mech mech, double x)
 {
     switch (mech) {
@@ -170,7 +170,7 @@ static void nala_features(bool paper, bool query, const float *x, uint32_t d, do
     }
 }
 
-/* Norms over the channels of all heads. */
+/* The norms are over the channels of all heads. */
 static void focused_features(const oracle_row *row, uint32_t head, double *out)
 {
     double square = 0, sixth = 0;
@@ -232,7 +232,7 @@ double *oracle_key_features(const oracle_attention *a)
     return out;
 }
 
-/* x.y over all blocks. Stream 1 swaps the blocks of x. */
+/* Returns x.y over all blocks. Stream 1 swaps the blocks of x. */
 static double dot(const double *x, const double *y, uint32_t blocks, uint32_t d, uint32_t stream)
 {
     double sum = 0;
@@ -242,7 +242,7 @@ static double dot(const double *x, const double *y, uint32_t blocks, uint32_t d,
     return sum;
 }
 
-/* Each block on its own, pairs (2j, 2j+1), by the angles of one token. */
+/* Rotates each block separately: pairs (2j, 2j+1), by the angles of one token. */
 static void rotate(const double *x, uint32_t blocks, uint32_t d, const float *cosine,
                    const float *sine, double *out)
 {
@@ -258,8 +258,8 @@ static bool is_mala(enum fv_mech mech)
     return mech == FV_MECH_MALA || mech == FV_MECH_MALA_RELU || mech == FV_MECH_MALA_EXP;
 }
 
-/* Whether sums over the keys are means, to which eps is added, and scale plays no part but in
- * MALA. */
+/* Returns whether sums over the keys are means, to which eps is added. Of these mechanisms, only
+ * MALA uses scale. */
 static bool takes_means(enum fv_mech mech)
 {
     return is_mala(mech) || oracle_blocks(mech) > 1 || mech == FV_MECH_FOCUSED;
@@ -313,7 +313,8 @@ static void feature_weights(const oracle_attention *a, uint32_t row, uint32_t he
         }
     }
     for (uint32_t j = 0; j < keys; j++) {
-        if (mala) /* the smallest number for eps 0: a row whose features are all zero gives 0 */
+        if (mala) /* eps 0 becomes the smallest double, so that a row whose features are all zero
+                     gives 0 */
             weights[j] = (1 + 1 / (z + fmax(a->eps, (double)FLT_MIN))) * weights[j] - z / keys;
         else if (a->normalise)
             weights[j] /= z + a->eps;
@@ -388,7 +389,7 @@ static void sequence_features(const oracle_sequence *s, bool query, const float 
         out[c] *= factor / (s->l2norm ? sqrt(sum + 1e-6) : 1);
 }
 
-/* One token of one head: S (width x dv) and Z (width, or NULL) are advanced, then read. */
+/* Updates S (width x dv) and Z (width, or NULL) of one head with one token, then reads them. */
 static void token(const oracle_sequence *s, uint32_t row, uint32_t head, double *S, double *Z,
                   double *q, double *k, double *u, double *out)
 {
@@ -427,7 +428,7 @@ static void token(const oracle_sequence *s, uint32_t row, uint32_t head, double 
         out[i] *= Z ? gate_q / sum : gate_q;
 }
 
-/* MALA's token, by the definition: S, Z and V are sums. */
+/* Processes one token of MALA by its definition, where S, Z and V are sums. */
 static void token_of_mala(const oracle_sequence *s, uint32_t row, uint32_t head, double *S,
                           double *Z, double *V, double *count, double *q, double *k, double *out)
 {
@@ -453,12 +454,12 @@ static void token_of_mala(const oracle_sequence *s, uint32_t row, uint32_t head,
     }
 }
 
-/* A head of MALA's state, as a kernel keeps it or as sums. */
+/* A head of MALA's state, in the kernels' form or as sums. */
 typedef struct memory_of_mala {
     double *S, *Z, *V, *count;
 } memory_of_mala;
 
-/* Means and a covariance become sums, or the other way round. */
+/* Converts means and a covariance to sums, or back. */
 static void turn_mala(const oracle_sequence *s, const memory_of_mala *m, bool to_sums)
 {
     const double t = *m->count, factor = to_sums ? t : 1 / t;

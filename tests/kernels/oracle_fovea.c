@@ -59,7 +59,7 @@ double fovea_area_tokens(const fovea_area *a)
     return (double)((a->y1 - a->y0) * (a->x1 - a->x0));
 }
 
-/* [from, from + 8) with `margin` on both sides, in whole multiples of `unit`. */
+/* Widens [from, from + 8) by `margin` on both sides, to multiples of `unit`. */
 static void widen(int64_t *low, int64_t *high, int64_t from, int64_t margin, int64_t unit,
                   int64_t end)
 {
@@ -67,7 +67,8 @@ static void widen(int64_t *low, int64_t *high, int64_t from, int64_t margin, int
     *high = lesser((int64_t)(ceil((double)(from + 8 + margin) / (double)unit) * (double)unit), end);
 }
 
-/* The region up to which the block at (y, x) sees cells of a level; nothing for level -1. */
+/* Returns the region up to which the block at (y, x) sees cells of a level; it is empty for level
+ * -1. */
 static fovea_area region(const fovea_grid *g, int64_t level, int64_t y, int64_t x)
 {
     fovea_area a = {0, g->height, 0, g->width};

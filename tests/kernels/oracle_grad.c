@@ -1,4 +1,5 @@
-/* oracle_grad.c: the mechanisms' gradients by number, and those of softmax attention. */
+/* oracle_grad.c: the mechanisms' gradients by their number, and the gradients of softmax attention.
+ */
 #include "tests/kernels/oracle_grad.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ const oracle_mech *const oracle_mechs[FV_MECH_COUNT] = {
 #undef FV_MECH
 };
 
-/* The weights of query i. */
+/* Computes the weights of query i. */
 static void weights(const oracle_softmax *a, uint32_t i, double *p)
 {
     double max = -INFINITY, sum = 0.;

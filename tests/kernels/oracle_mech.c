@@ -1,4 +1,4 @@
-/* oracle_mech.c: gradients of linear attention of the mechanism FV_MECHANISM in double precision.
+/* oracle_mech.c: gradients of linear attention of the mechanism FV_MECHANISM, in double precision.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static double *doubles(size_t n)
     return p;
 }
 
-/* Channel i of a head; `shift`: of the head, of a query negative, or NULL. */
+/* Returns channel i of a head. `shift` is the head's, or NULL; for a query it is negated. */
 static fv_row channel(const oracle_lattn *a, uint32_t head, uint32_t i, const double *shift)
 {
     fv_row r = {.shift = shift ? shift[i] : 0., .alpha = (float)a->alpha};
@@ -72,7 +72,7 @@ static fv_row statistics(const oracle_lattn *a, int query, const double *x, uint
     return done;
 }
 
-/* The shift of a head's rows, or NULL. */
+/* Returns the shift of a head's rows, or NULL. */
 static double *shift_of(const oracle_lattn *a, const double *state, double factor)
 {
     if (!SHIFT || a->plain)
@@ -95,7 +95,7 @@ static void features(const oracle_lattn *a, int query, const double *x, uint32_t
     }
 }
 
-/* out = R f, or R^T f. */
+/* Computes out = R f, or out = R^T f. */
 static void rotate(const oracle_lattn *a, const oracle_token *t, const double *f, double *out,
                    bool back)
 {
@@ -110,7 +110,8 @@ static void rotate(const oracle_lattn *a, const oracle_token *t, const double *f
     }
 }
 
-/* dx of a head from the gradients of the features of the heads of a statistic: df of head 0 on. */
+/* Computes dx of a head from df, the gradients of the features of the heads that share a statistic,
+ * from head 0 on. */
 static void row_grad(const oracle_lattn *a, int query, const double *x, uint32_t head,
                      const double *shift, const double *df, double *dx)
 {
@@ -142,10 +143,10 @@ static void row_grad(const oracle_lattn *a, int query, const double *x, uint32_t
 
 /* ---- queries ---- */
 
-/* What a query of one head comes to. */
+/* Intermediate results for a query of one head. */
 typedef struct query {
     uint32_t head;
-    double *shift, *f, *turned, *o; /* o of all value channels */
+    double *shift, *f, *turned, *o; /* o: of all value channels */
     double z[FV_STREAMS], w, eps, gate;
 } query;
 
@@ -211,7 +212,7 @@ static void apply(const oracle_lattn *a, const double *state, const oracle_token
     }
 }
 
-/* One head: df, and what it adds to the state's gradient. */
+/* Computes df of one head, and adds the head's contribution to the gradient of the state. */
 static double head_grad(const oracle_lattn *a, const double *state, const oracle_token *t,
                         const query *q, const double *dout, double *df, double *dstate)
 {

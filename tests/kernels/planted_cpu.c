@@ -104,7 +104,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 static const fv_kernel_hooks planted = {
     .applies = applies, .cost = cost, .packed = packed, .pack = pack, .format = "planted"};
 
-/* A copy of the definition `like` with another name and code; it costs nothing. */
+/* Returns a copy of the definition `like` with another name and code, and a cost of zero. */
 static fv_kernel pretend(const char *like, const char *name, fv_cpu_fn code, fv_kernel_hooks *hooks)
 {
     int count, i = 0;

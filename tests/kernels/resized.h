@@ -6,8 +6,8 @@
 
 #include "ops/op.h"
 
-/* The coordinate in `from` pixels of pixel i of `to`; flags: FV_FLAG_NEAREST, FV_FLAG_ALIGN_CORNERS
- * or none. */
+/* Returns the coordinate of pixel i of `to`, in pixels of `from`. flags: FV_FLAG_NEAREST,
+ * FV_FLAG_ALIGN_CORNERS or 0. */
 static inline double resized_coordinate(uint32_t i, uint32_t to, uint32_t from, uint32_t flags)
 {
     if (flags & FV_FLAG_NEAREST)

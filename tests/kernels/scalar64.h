@@ -1,5 +1,5 @@
-/* scalar64.h: src/mech/scalar.h over doubles: included before mech/mech.h it makes the headers of
- * the mechanisms compute with them. */
+/* scalar64.h: src/mech/scalar.h for doubles. Included before mech/mech.h, it makes the mechanisms'
+ * headers compute in double precision. */
 #ifndef FOVEA_TESTS_SCALAR64_H
 #define FOVEA_TESTS_SCALAR64_H
 

@@ -1,6 +1,8 @@
-/* test_causal.c: every causal attention with a state against its recurrence: as one operation in
- * both forms, and fed to a state in pieces. One shape in three, every shape with --all; with --long
- * the sequences of 65536 tokens.
+/* test_causal.c: compares every causal attention with a state with its recurrence, as one operation
+ * in both forms, and fed to a state in pieces.
+ *
+ * By default it tests one shape in three; --all tests every shape, and --long tests sequences of
+ * 65536 tokens.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -53,7 +55,7 @@ static const struct {
     {"sla-mala-paper:relu", 1, 0},
 };
 #define ATTENTIONS (sizeof attentions / sizeof *attentions)
-static size_t stride = 3; /* of the shapes that an attention is tried on */
+static size_t stride = 3; /* tests every `stride`-th shape of an attention */
 
 static fovea_attention_options shape(size_t attention, uint32_t rows, uint32_t heads, uint32_t d,
                                      uint32_t dv)
@@ -154,7 +156,8 @@ static void rounded_storage(void **state)
     fovea_device_close(device);
 }
 
-/* Feeds all rows to `state` in pieces that `seed` divides; single tokens as steps, now and then. */
+/* Feeds all rows to `state` in pieces that depend on `seed`; some single tokens are fed as steps.
+ */
 static void feed(const trial *t, fovea_state *state, uint32_t seed, uint32_t most, float *out)
 {
     const size_t width = (size_t)t->options.heads * t->options.value_dim;
@@ -171,7 +174,7 @@ static void feed(const trial *t, fovea_state *state, uint32_t seed, uint32_t mos
     }
 }
 
-/* Any division of a sequence gives the same output and the same state, in either form. */
+/* Any split of a sequence gives the same output and the same state, in both forms. */
 static void pieces(void **unused)
 {
     (void)unused;
@@ -201,7 +204,7 @@ static void pieces(void **unused)
             trial_close("state", saved, want_state, values, 2e-5);
             assert_int_equal(fovea_state_save(state, saved, values - 1), FOVEA_EINVAL);
 
-            /* Continued from what was saved: the second half alone. */
+            /* resumes from the saved state with the second half alone */
             fovea_matrix inputs[8];
             const size_t count = trial_inputs(&t, 0, inputs);
             const fovea_matrix to = {got, 0};
@@ -228,8 +231,8 @@ static void pieces(void **unused)
     fovea_device_close(device);
 }
 
-/* Decays from almost none to what no float holds: finite, and right. Some heads, channels or tokens
- * have them, or all. */
+/* Decays range from almost none to values that overflow float32. Results must be finite and correct
+ * if some heads, channels or tokens, or all of them, have such decays. */
 static void decay_case(fovea_device *device, size_t attention, fovea_form form, float size,
                        bool all)
 {
@@ -277,7 +280,7 @@ static void many_tokens(uint32_t rows)
             o.form = (fovea_form)form;
             check(device, &o, 0, 5e-5);
             o.storage = FOVEA_DTYPE_F16;
-            if (o.normalise || !strstr(o.attention, "linear")) /* else the sums pass 65504 */
+            if (o.normalise || !strstr(o.attention, "linear")) /* otherwise the sums exceed 65504 */
                 o.out_storage = FOVEA_DTYPE_F16;
             check(device, &o, 0, o.out_storage == FOVEA_DTYPE_F16 ? 2e-3 : 5e-5);
         }
@@ -290,7 +293,7 @@ static void tokens_1024(void **state)
     many_tokens(1024);
 }
 
-/* The attentions whose last token sees what every token sees without a causal order. */
+/* Returns whether the last token sees what every token sees without causal order (MALA). */
 static bool is_mala(size_t attention)
 {
     return strstr(attentions[attention].name, "mala");
@@ -322,7 +325,7 @@ static void last_is_bidirectional(void **unused)
     fovea_device_close(device);
 }
 
-/* Token by token or chunk by chunk, nothing is lost on the way. */
+/* Over 65536 tokens, neither steps nor chunks accumulate an error. */
 static void forms_of_65536(void **unused)
 {
     (void)unused;

@@ -1,6 +1,6 @@
-/* test_claims.c: what the papers say of their attentions, and what must hold for any of them, of
- * the library's own weights: with one-hot values row i of the output is row i of the attention
- * matrix. And what no input may do to it.
+/* test_claims.c: tests properties that the papers claim for their attentions, and properties that
+ * every attention must have. With one-hot values, row i of the output is row i of the attention
+ * matrix. Also tests that no input causes NaN or infinity.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -34,8 +34,9 @@ static fovea_attention_options shape(const char *attention, uint32_t rows, uint3
     return o;
 }
 
-/* The attention matrices of one head (rows x 2 KEYS): first that of the first half of the value
- * channels, then that of the second half. They differ only for pola. To be freed. */
+/* Returns the attention matrices of one head (rows x 2 KEYS): first the matrix for the first half
+ * of the value channels, then the one for the second half. They differ only for pola. The caller
+ * frees the result. */
 static float *matrices(fovea_device *device, const fovea_attention_options *options, const float *q,
                        const float *k)
 {
@@ -57,7 +58,7 @@ static float *matrices(fovea_device *device, const fovea_attention_options *opti
     return out;
 }
 
-/* The first of them, rows x KEYS. */
+/* Returns only the first of the two matrices, rows x KEYS. */
 static float *matrix(fovea_device *device, const fovea_attention_options *options, const float *q,
                      const float *k)
 {
@@ -77,7 +78,7 @@ static double entropy(const float *p, uint32_t n)
     return out;
 }
 
-/* Mean entropy of the weights for queries of `size` times what they were. */
+/* Returns the mean entropy of the weights for queries scaled by `size`. */
 static double entropy_at(fovea_device *device, const char *attention, float size,
                          const float *power)
 {
@@ -96,8 +97,8 @@ static double entropy_at(fovea_device *device, const char *attention, float size
     return mean;
 }
 
-/* A map with phi(a x) = a phi(x) cancels the query's norm; softmax and the norm-aware map do not,
- * and grow sharper with it. */
+/* A map with phi(a x) = a phi(x) cancels the query's norm. Softmax and the norm-aware map do not:
+ * their weights become sharper as the norm grows. */
 static void query_norm(void **state)
 {
     (void)state;
@@ -119,7 +120,7 @@ static void query_norm(void **state)
     fovea_device_close(device);
 }
 
-/* The learned power of pola sharpens its weights; p runs from 1 to 1 + alpha. */
+/* The learned power p of pola, from 1 to 1 + alpha, sharpens the weights. */
 static void power_lowers_entropy(void **state)
 {
     (void)state;
@@ -138,15 +139,15 @@ static void power_lowers_entropy(void **state)
     fovea_device_close(device);
 }
 
-/* MALA: rows sum to 1; as the query grows by a, the ratio of two weights grows in favour of the
- * larger, by equation 13 from p to p_m; linear attention leaves it alone. */
+/* MALA: rows sum to 1. As the query grows by a, the ratio of two weights grows in favour of the
+ * larger, from p to p_m by equation 13. Linear attention keeps the ratio constant. */
 static void magnitude_aware(void **state)
 {
     (void)state;
     static const char *const names[] = {"mala:relu", "mala-paper:relu", "mala", "mala:exp"};
     fovea_device *device = fixture_device(1);
     float *q = trial_values(D, 3, 1.f), *k = trial_values(KEYS * D, 4, 1.f);
-    for (uint32_t c = 0; c < D; c++) /* all positive, so that relu is linear here */
+    for (uint32_t c = 0; c < D; c++) /* all positive, so that relu is the identity */
         q[c] = 1e-3f * (q[c] + 1.5f);
     for (uint32_t c = 0; c < KEYS * D; c++)
         k[c] += 1.5f;
@@ -187,9 +188,9 @@ static void magnitude_aware(void **state)
     fovea_device_close(device);
 }
 
-/* How MALA grows, by equation 13 in its own numbers: with s_j = q.k_j and S their sum, a query of
- * `a` times the size has weights a (1 + 1/(a S)) s_j - a S/N. So the ratio of two weights rises
- * with a, to (s_m - S/N) / (s_i - S/N) and no further, where that of softmax has the power a. */
+/* MALA's weights follow equation 13: with s_j = q.k_j and their sum S, a query scaled by `a` has
+ * the weights a (1 + 1/(a S)) s_j - a S/N. The ratio of two weights therefore grows with a up to
+ * (s_m - S/N) / (s_i - S/N), while the ratio of softmax is raised to the power a. */
 static void magnitude_grows(void **state)
 {
     (void)state;
@@ -200,7 +201,7 @@ static void magnitude_grows(void **state)
     uint32_t most = 0;
     for (uint32_t c = 0; c < D; c++)
         q[c] = 0.01f * (q[c] + 1.5f);
-    for (uint32_t c = 0; c < KEYS * D; c++) /* all positive, so that relu is linear here */
+    for (uint32_t c = 0; c < KEYS * D; c++) /* all positive, so that relu is the identity */
         k[c] += 1.5f;
     for (uint32_t j = 0; j < KEYS; sum += score[j++])
         for (uint32_t c = 0; c < D; c++)
@@ -219,7 +220,7 @@ static void magnitude_grows(void **state)
                 fail_msg("key %u at %g: %.7f, by equation 13 %.7f", j, sizes[a], (double)p[j],
                          want);
             if (j == most || margin < 0.02 * sum / KEYS)
-                continue; /* of those above the mean the limit is there */
+                continue; /* the limit holds only for scores above the mean */
             const double ratio = (double)p[most] / (double)p[j];
             const double softmax = exp(sizes[a] * (score[most] - score[j]));
             first[j] = a ? first[j] : ratio;
@@ -236,7 +237,9 @@ static void magnitude_grows(void **state)
     fovea_device_close(device);
 }
 
-/* The sums of `a` b over channels where the signs agree, and where they do not. */
+/* Sums
+ * a b
+ *  separately over channels whose signs agree and over those whose signs differ. */
 static void by_sign(double out[2], const float *a, const float *b)
 {
     out[0] = out[1] = 0;
@@ -246,15 +249,15 @@ static void by_sign(double out[2], const float *a, const float *b)
     }
 }
 
-/* Pola: every weight is positive, and yet nothing of q.k is lost as it is by relu: at the power 1
- * the streams' weights are what channels of the same and of opposite signs add up to. */
+/* Pola: every weight is positive, but unlike relu the map loses no part of q.k. At power 1 the
+ * streams' weights are the sums over channels of equal and of opposite signs. */
 static void polarity_kept(void **state)
 {
     (void)state;
     enum { ROWS = 9 };
     fovea_device *device = fixture_device(1);
     float *q = trial_values(ROWS * D, 3, 2.f), *k = trial_values(KEYS * D, 4, 2.f), power[D];
-    for (uint32_t c = 0; c < D; c++) /* the last query: all that relu lets through is 0 */
+    for (uint32_t c = 0; c < D; c++) /* for the last query relu lets only zeros through */
         q[(ROWS - 1) * D + c] = -fabsf(q[(ROWS - 1) * D + c]) - 0.1f;
     for (int at = 0; at < 3; at++) {
         fovea_attention_options o = shape("pola", ROWS, KEYS, 1, 1);
@@ -294,7 +297,7 @@ static void polarity_kept(void **state)
 
 enum { PAIRS = 12 };
 
-/* phi(q_h).phi(k_h) of every pair, which is a head's: a causal sum of one token. */
+/* Computes phi(q_h).phi(k_h) of every pair. Each pair is one head of a causal sum of one token. */
 static void similarities(float out[PAIRS], fovea_device *device, const char *map, const float *q,
                          const float *k)
 {
@@ -328,8 +331,13 @@ static double norm_of(const float *x)
     return sqrt(sum);
 }
 
-/* sum_i |d(q)_i|^p |k_i|^3 cos(f(d(q)_i) - f(d(k)_i)), NaLa's (12); without the cosines, what sizes
- * alone would give. p = 3 (1/2 + tanh |q|). */
+/* Returns sum_i
+ * d(q)_i
+ * ^p
+ * k_i
+ * ^3 cos(f(d(q)_i) - f(d(k)_i)), NaLa's (12), with p = 3 (1/2 + tanh
+ * q
+ * ); without the cosines, the same sum of magnitudes alone. */
 static double norm_aware_similarity(const float *q, const float *k, bool cosines)
 {
     const double nq = norm_of(q), nk = norm_of(k), p = 3 * (0.5 + tanh(nq)), turn = acos(-1) / 4;
@@ -342,9 +350,9 @@ static double norm_aware_similarity(const float *q, const float *k, bool cosines
     return out;
 }
 
-/* NaLa: similarities are those of (12), positive whatever the signs; directions are kept: of equal
- * ones nothing is lost, opposite ones are inhibited. And the norm of a key is a factor of its own
- * (15), its third power, where that of a query is in the exponent alone. */
+/* NaLa: similarities equal (12) and are positive for any signs. Vectors of equal direction lose
+ * nothing, and opposite ones are inhibited. A key's norm is a factor, to the third power (15),
+ * while a query's norm affects only the exponent. */
 static void norms_tell_lengths(void **state)
 {
     (void)state;
@@ -360,7 +368,7 @@ static void norms_tell_lengths(void **state)
     for (uint32_t i = 0; i < PAIRS * D; i++)
         changed[i] = -k[i];
     similarities(opposite, device, "nala-paper", changed, k);
-    /* Saturated: p = 3 * 1.5 for both, so the size of a query has no more to say. */
+    /* Both sizes saturate p = 3 * 1.5, so that a query's size has no further effect. */
     float *huge = trial_values(PAIRS * D, 3, 400.f);
     similarities(other, device, "nala-paper", huge, k);
     for (uint32_t i = 0; i < PAIRS * D; i++)
@@ -390,7 +398,7 @@ static void norms_tell_lengths(void **state)
 }
 
 /* SLA: the gates of one token sum to 1 and become one-hot as the logits grow. With one key, one
- * channel of ones and equal gates of the key, H times the output is the gate of the query. */
+ * channel of ones and equal gates of the key, H times the output equals the query's gate. */
 static void gates_choose(void **state)
 {
     (void)state;
@@ -429,8 +437,8 @@ static void gates_choose(void **state)
 
 enum { SLOTS = 4 };
 
-/* What token j has of all that a query sees, mean over the heads; q and k are `size` times what
- * they were, and the gates' logits q_h.w_h, if there are gates. */
+/* Computes each token j's share of the attention of a query, averaged over the heads. q and k are
+ * scaled by `size`, as are the logits q_h.w_h of gates, if there are gates. */
 static void shares(double out[KEYS], fovea_device *device, const char *attention, float size,
                    const float *w)
 {
@@ -468,7 +476,7 @@ static void shares(double out[KEYS], fovea_device *device, const char *attention
     free(v);
 }
 
-/* The head whose logit is the largest. */
+/* Returns the head with the largest logit. */
 static uint32_t slot_of(const float *x, const float *w)
 {
     double best = -INFINITY;
@@ -483,9 +491,9 @@ static uint32_t slot_of(const float *x, const float *w)
     return out;
 }
 
-/* SLA: heads compete. Linear attention of a homogeneous map gives every token the same share
- * whatever the size of queries and keys; with gates those of the query's slot take more and more of
- * it as sizes grow, in the limit all: the winner's. */
+/* SLA: heads compete. With a homogeneous map, linear attention gives every token the same share for
+ * any size of queries and keys. With gates, the tokens of the query's slot gain a larger share as
+ * sizes grow, and all of it in the limit. */
 static void slots_compete(void **state)
 {
     (void)state;
@@ -558,7 +566,7 @@ static void expect_equal(const char *what, const float *a, const float *b, size_
     free(want);
 }
 
-/* Exchanges the rows of x as a permutation would: row i comes from row 37 i mod rows. */
+/* Permutes the rows of x: row i comes from row 37 i mod rows. */
 static void shuffle(float *x, uint32_t rows, uint32_t width)
 {
     float *old = malloc((size_t)rows * width * sizeof *old);
@@ -568,7 +576,7 @@ static void shuffle(float *x, uint32_t rows, uint32_t width)
     free(old);
 }
 
-/* The order of the keys does not matter; queries may be put in any order, to the bit. */
+/* The order of the keys does not matter. Permuted queries give permuted outputs, bit by bit. */
 static void permutation(void **state)
 {
     (void)state;
@@ -630,7 +638,7 @@ static void linear_in_values(void **state)
     fovea_device_close(device);
 }
 
-/* A NaN in one query stays in that row, one in a gate too. */
+/* A NaN in one query affects only its own row, and so does a NaN in a gate. */
 static void nan_stays(void **state)
 {
     (void)state;
@@ -659,7 +667,8 @@ static void nan_stays(void **state)
     fovea_device_close(device);
 }
 
-/* Queries and keys of all zeros: features that are zero give 0, never 0/0; others the mean. */
+/* Queries and keys of all zeros: features that are zero give 0, never 0/0; other features give the
+ * mean. */
 static void zeros(void **state)
 {
     (void)state;
@@ -672,7 +681,7 @@ static void zeros(void **state)
             fovea_attention_options o = shape(vanish[i], ROWS, ROWS, HEADS, DV);
             o.eps = 1e-6;
             trial t = trial_make(&o, 1);
-            /* One dead query, or all keys dead. relu dies of what is negative, too. */
+            /* One query is zero, or all keys are. For relu, negative values act as zeros, too. */
             float *x = side ? t.k : t.q + 3 * HEADS * D;
             for (uint32_t c = 0; c < (side ? ROWS : 1) * HEADS * D; c++)
                 x[c] = strstr(vanish[i], "relu") ? -1 - fabsf(x[c]) : 0;
@@ -690,7 +699,7 @@ static void zeros(void **state)
     fovea_device_close(device);
 }
 
-/* e^200 fits no float, but its share of a sum is a number; so for all others. */
+/* e^200 overflows float32, but its share of a sum does not; the same holds for all maps. */
 static void large_inputs(void **state)
 {
     (void)state;
@@ -713,7 +722,7 @@ static void large_inputs(void **state)
         free(out);
         trial_free(&t);
     }
-    /* Without a shift the products themselves have to fit. */
+    /* Without a shift the products themselves must be finite. */
     for (int causal = 0; causal < 2; causal++) {
         fovea_attention_options o =
             shape(causal ? "linear:exp" : "mala:exp", ROWS, ROWS, HEADS, DV);
@@ -728,7 +737,7 @@ static void large_inputs(void **state)
     fovea_device_close(device);
 }
 
-/* What cannot be asked for, and how it is refused. */
+/* Unsupported options are refused with the right status and message. */
 static void refusals(void **state)
 {
     (void)state;

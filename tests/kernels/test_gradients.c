@@ -1,5 +1,6 @@
-/* test_gradients.c: the double-precision gradients of attention, by which kernels are judged,
- * against central finite differences, and the formulas that are differenced against oracle.c. */
+/* test_gradients.c: compares the double-precision gradients of attention, which are the reference
+ * of the kernels, with central finite differences; and the differentiated formulas with oracle.c.
+ */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 enum { HEADS = 2, D = 4, DV = 6, ROWS = 5, WIDTH = HEADS * D, WIDTH_V = HEADS * DV, PARAMS = 2 };
 
-/* What attention depends on; its gradient has the same form. */
+/* The inputs of attention; the gradient has the same form. */
 typedef struct inputs {
     double q[ROWS * WIDTH], k[ROWS * WIDTH], v[ROWS * WIDTH_V];
     double gate_q[ROWS * HEADS], gate_k[ROWS * HEADS], param[PARAMS * WIDTH];
@@ -34,7 +35,7 @@ static double uniform(void)
     return (double)(state >> 11) * 0x1p-53;
 }
 
-/* Floats, away from zero, where maps may have a corner. */
+/* Returns floats that are not near zero, where maps may have a corner. */
 static double draw(void)
 {
     const double x = 0.05 + 1.5 * uniform();
@@ -72,7 +73,7 @@ static oracle_token token(const setting *s, const inputs *x, uint32_t row, bool 
                           .gate = !s->gated ? NULL : (query ? x->gate_q : x->gate_k) + row * HEADS};
 }
 
-/* The state of all keys, to be freed. */
+/* Returns the state after all keys; the caller frees it. */
 static double *reduce(const setting *s, const inputs *x)
 {
     const fv_lattn_state l = layout(s);
@@ -117,7 +118,7 @@ static double loss(const setting *s, const inputs *x)
     return sum;
 }
 
-/* Gates times their gradients become gradients. */
+/* Divides gates times their gradients by the gates. */
 static void ungate(double *to, const double *product, const double *gate)
 {
     for (uint32_t h = 0; h < HEADS; h++)
@@ -159,7 +160,7 @@ static double numerically(const setting *s, const inputs *x, uint32_t i)
     return (more - loss(s, &near)) / (2. * h);
 }
 
-/* The largest difference, relative to the largest gradient. */
+/* Returns the largest difference, relative to the largest gradient. */
 static double distance(const setting *s, const inputs *x, const inputs *g, double *size)
 {
     double worst = 0., largest = 0.;
@@ -174,7 +175,7 @@ static double distance(const setting *s, const inputs *x, const inputs *g, doubl
     return worst / largest;
 }
 
-/* The same attention by oracle.c. */
+/* Returns the difference from the same attention in oracle.c. */
 static double forward_distance(const setting *s, const inputs *x)
 {
     float q[ROWS * WIDTH], k[ROWS * WIDTH], v[ROWS * WIDTH_V], gates[2][ROWS * HEADS];
@@ -216,7 +217,7 @@ static double forward_distance(const setting *s, const inputs *x)
                                 .rope_sin = s->rope ? turn[1] : NULL,
                                 .gate_q = s->gated ? gates[0] : NULL,
                                 .gate_k = s->gated ? gates[1] : NULL};
-    /* oracle.c scales sums; means it does not scale, and MALA always normalises. */
+    /* oracle.c scales sums but not means, and MALA always normalises. */
     const double factor = s->plain && !sums ? 1. / (0.5 * ROWS) : 1.;
     if (s->plain && t->wants & FV_WANT_CENTRED)
         return 0.;
@@ -252,7 +253,7 @@ static int run(enum fv_mech mech, bool plain, bool gated, bool rope)
     gradient(&s, &x, &g);
     double size = 0.;
     const double off = distance(&s, &x, &g, &size), forward_off = forward_distance(&s, &x);
-    /* A gradient that is wrong by little must not pass. */
+    /* A gradient with a small error must not pass. */
     g.k[3] += 1e-5 * size;
     const bool caught = distance(&s, &x, &g, &size) > 1e-6;
     const bool good = off <= 1e-6 && forward_off <= 1e-6 && caught;

@@ -1,6 +1,8 @@
-/* test_mechanisms.c: every bidirectional attention as the public interface gives it against its
- * formula in double precision (oracle.h). One shape in three, every shape with --all; with --long
- * the sequences of 65536 tokens.
+/* test_mechanisms.c: compares every bidirectional attention of the public interface with its
+ * formula in double precision (oracle.h).
+ *
+ * By default it tests one shape in three; --all tests every shape, and --long tests sequences of
+ * 65536 tokens.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +17,7 @@
 #include "tests/fixture.h"
 #include "tests/kernels/attention_trial.h"
 
-/* What an attention can be asked for besides. */
+/* Further options of an attention. */
 enum { PLAIN_SUMS = 1, ROTATED = 2, MUST_PLAIN = 4, EVEN_VALUES = 8 };
 
 static const struct {
@@ -51,7 +53,7 @@ static const struct {
     {"sla-nala", ROTATED},
 };
 #define ATTENTIONS (sizeof attentions / sizeof *attentions)
-static size_t stride = 3; /* of the shapes that an attention is tried on */
+static size_t stride = 3; /* tests every `stride`-th shape of an attention */
 
 static fovea_attention_options shape(const char *attention, uint32_t rows, uint32_t keys,
                                      uint32_t heads, uint32_t d, uint32_t dv)
@@ -67,7 +69,7 @@ static fovea_attention_options shape(const char *attention, uint32_t rows, uint3
     return o;
 }
 
-/* Checks at most 64 rows of it. */
+/* Compares at most 64 rows with the oracle. */
 static void check(fovea_device *device, const fovea_attention_options *o, uint32_t gap,
                   double allowed)
 {
@@ -127,7 +129,7 @@ static void odd_shapes(void **state)
     fovea_device_close(device);
 }
 
-/* One shape on every level of this machine. */
+/* Tests one shape on every instruction set of this machine. */
 static void levels(void **state)
 {
     (void)state;
@@ -151,7 +153,7 @@ static void levels(void **state)
     assert_in_range(found, 1, 3);
 }
 
-/* Tables of any angles; and the grid's own, which must be RoPE2D. */
+/* Tables with arbitrary angles, and the grid's own tables, which must be RoPE2D. */
 static void rotations(void **state)
 {
     (void)state;
@@ -208,7 +210,8 @@ static void rounded_storage(void **state)
     fovea_device_close(device);
 }
 
-/* Gates from logits, from x, from q and k: as gates that are ready. */
+/* Gates computed from logits, from x, or from q and k give the results of gates that are passed in.
+ */
 static void gate_sources(void **state)
 {
     (void)state;
@@ -273,7 +276,7 @@ static void gate_sources(void **state)
     fovea_device_close(device);
 }
 
-/* What comes after the attention, by its equations. `out` is what the attention gave. */
+/* Applies the steps after the attention by their equations. `out` is the attention's result. */
 static void finish(const trial *t, const float *g, double *out)
 {
     const fovea_attention_options *o = &t->options;
@@ -372,7 +375,7 @@ static void after(void **state)
     fovea_device_close(device);
 }
 
-/* The means over many keys stay exact: one head of 64 channels, float32 and float16. */
+/* Means over many keys stay exact: one head of 64 channels, in float32 and float16. */
 static void many_tokens(uint32_t rows)
 {
     fovea_device *device = fixture_device(2);

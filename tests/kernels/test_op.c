@@ -1,5 +1,5 @@
-/* test_op.c: plans of one operation: causal softmax and GEMM against plain loops, the names
- * of attentions, the inputs, the memory, and what cannot be asked for. Attentions themselves are in
+/* test_op.c: tests plans of one operation: causal softmax and GEMM against plain loops, attention
+ * names, inputs, memory, and options that are refused. Attentions themselves are in
  * test_mechanisms.c and test_causal.c.
  */
 #include <math.h>
@@ -118,7 +118,7 @@ static void gemm(void **state)
     fovea_device_close(device);
 }
 
-/* Rows of 16 bits give what the same numbers give as floats, rounded. */
+/* GEMM on 16-bit rows gives the rounded result of GEMM on the same numbers as floats. */
 static void gemm_storage(void **state)
 {
     (void)state;
@@ -151,7 +151,7 @@ static void gemm_storage(void **state)
     fovea_device_close(device);
 }
 
-/* What a name does, as numbers. */
+/* Returns the output of the attention `name` for random inputs; the caller frees it. */
 static float *result(fovea_device *device, const char *name, int causal)
 {
     fovea_attention_options o = attention(name, 20, 2, 8, 6);
@@ -188,7 +188,7 @@ static void names(void **state)
         free(a);
         free(b);
     }
-    /* Every mechanism by its title. */
+    /* Every mechanism is found by its title. */
     for (int m = FV_MECH_ANY; m < FV_MECH_COUNT; m++) {
         fovea_attention_options o = attention(fv_mech_table[m]->title, 20, 2, 8, 6);
         o.normalise = !(fv_mech_table[m]->wants & FV_WANT_SIGNED);
@@ -242,7 +242,8 @@ static void inputs(void **state)
         for (; name[n]; n++)
             assert_string_equal(fovea_op_input(plan, n), name[n]);
         assert_null(fovea_op_input(plan, n));
-        /* Too few, then a stride too short, then nowhere: each named. */
+        /* Too few values, then a stride that is too short, then NULL: each message names the cause.
+         */
         float x[20 * 16] = {0};
         fovea_matrix in[9];
         for (size_t k = 0; k < n; k++)
@@ -259,8 +260,7 @@ static void inputs(void **state)
     fovea_device_close(device);
 }
 
-/* Linear attention takes the same memory for any number of tokens, whatever it has to convert and
- * however many workers there are. */
+/* Linear attention needs the same memory for any number of tokens, types and number of workers. */
 static void memory(void **state)
 {
     (void)state;
@@ -291,7 +291,7 @@ static void memory(void **state)
 
 typedef struct refusal {
     fovea_status status;
-    const char *word; /* of the message */
+    const char *word; /* that the message contains */
     fovea_attention_options o;
 } refusal;
 
@@ -373,7 +373,7 @@ static void refusals(void **state)
     fovea_device_close(device);
 }
 
-/* ---- what is asked of plans, and of floats ---- */
+/* ---- device requirements, and float conversions ---- */
 
 static fovea_step_info step_of(const fovea_plan *plan, const char *op)
 {
@@ -427,7 +427,7 @@ static void steps_tell_their_shapes(void **state)
 static void floats_have_16_bits(void **state)
 {
     (void)state;
-    /* A tie goes to the even one; what is beyond float16 is infinite. */
+    /* Ties round to even; values beyond float16's range become infinite. */
     static const float in[] = {1.5f, -0.1f, 0x1.002p0f, 0x1.006p0f, 65504, 65520, 0x1p-24f};
     static const uint16_t f16[] = {0x3e00, 0xae66, 0x3c00, 0x3c02, 0x7bff, 0x7c00, 0x0001};
     static const uint16_t bf16[] = {0x3fc0, 0xbdcd, 0x3f80, 0x3f80, 0x4780, 0x4780, 0x3380};

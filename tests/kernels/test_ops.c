@@ -1,4 +1,5 @@
-/* test_ops.c: what every operation has to say of itself, against what steps make of it. */
+/* test_ops.c: tests that the description of every operation is consistent, and agrees with the
+ * steps of graphs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@
 
 #include "verify/verify_cases.h"
 
-/* ---- each by itself ---- */
+/* ---- each operation alone ---- */
 
 static void check_dims(const fv_op *op, const char *name)
 {
@@ -65,7 +66,7 @@ static void all_is_said(void **state)
     }
 }
 
-/* ---- as steps have them ---- */
+/* ---- in the steps of graphs ---- */
 
 static void check_step(const fv_graph *g, const fv_step *s)
 {
@@ -97,7 +98,7 @@ static void check_step(const fv_graph *g, const fv_step *s)
     assert_true(fv_problem_terms(p) >= 1);
 }
 
-/* Every operation has cases, unless what it reads has to fit together. */
+/* Every operation has cases, except those whose operands must be consistent with each other. */
 static void steps_agree(void **state)
 {
     uint32_t cases[FV_OP_COUNT] = {0};

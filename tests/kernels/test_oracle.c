@@ -52,8 +52,8 @@ static void make_inputs(void)
     oracle_rope(4, 4, D, rope_cos, rope_sin);
 }
 
-/* `values`: four of head 0, token 0; four of head 1, token 15; the sum and the norm of all. The
- * inputs were rounded to float32: no result can be much closer than that. */
+/* `values`: four of head 0, token 0; four of head 1, token 15; the sum and the norm of all values.
+ * Inputs are rounded to float32, which limits the agreement. */
 static void compare(const char *name, const double *values, const double *out)
 {
     const double allowed = 3e-7 * values[9];
@@ -277,8 +277,8 @@ static void causal(void **state)
     }
 }
 
-/* The recurrence with a denominator, gates and a map of two blocks is the sum over what came
- * before. */
+/* The recurrence with a denominator, gates and a map of two blocks equals the sum over earlier
+ * tokens. */
 static void scan_is_causal_sum(void **state)
 {
     (void)state;
@@ -327,7 +327,8 @@ static void scan_is_causal_sum(void **state)
     }
 }
 
-/* MALA's recurrence, in two parts, is attention to what came before with that many keys. */
+/* MALA's recurrence, split in two parts, equals attention to all earlier tokens with their count.
+ */
 static void scan_is_causal_mala(void **state)
 {
     (void)state;
