@@ -113,7 +113,7 @@ static bool make(check_case *c, uint32_t index)
         c->operand[FV_FOVEATED_CELL_K].storage = sizes[index].types[0];
         c->operand[FV_FOVEATED_CELL_V].storage = sizes[index].types[3];
     }
-    /* Scores lie far outside the range of exp, but still determine which key has the largest
+    /* Scores are far outside the range of exp, but still determine which key has the largest
      * weight. */
     c->operand[FV_FOVEATED_Q].huge = c->operand[FV_FOVEATED_K].huge = 30.f;
     c->operand[FV_FOVEATED_CELL_K].huge = 30.f;

@@ -243,7 +243,8 @@ static check_known rounding_off(const check_case *c, check_known x)
     return (check_known){0., fmax(fabs(low - x.v), fabs(high - x.v))};
 }
 
-/* The change of a sum of products when both factors, or one of the two, are rounded to bfloat16. */
+/* The change of a sum of products when both operands, or one of the two, are rounded to bfloat16.
+ */
 typedef struct rounded_sum {
     double left, right, open;
 } rounded_sum;

@@ -104,7 +104,7 @@ static bool make(check_case *c, uint32_t index)
     c->operand[FV_SOFTMAX_REL_POS].huge = 1e3f;
     check_matrix(c, FV_SOFTMAX_OUT, CHECK_ROW, sizes[index].rows, heads * dv, sizes[index].gap);
     check_softmax_types(c, sizes[index].types);
-    /* Scores lie far outside the range of exp, but still determine which key has the largest
+    /* Scores are far outside the range of exp, but still determine which key has the largest
      * weight. */
     c->operand[FV_SOFTMAX_Q].huge = c->operand[FV_SOFTMAX_K].huge = 30.f;
     c->bench = sizes[index].rows == 256;

@@ -93,7 +93,7 @@ static bool make(check_case *c, uint32_t index)
     check_softmax_types(c, sizes[index].types);
     if (sizes[index].int8)
         c->args.prob.acc = FV_I32;
-    /* Scores lie far outside the range of exp, but still determine which key has the largest
+    /* Scores are far outside the range of exp, but still determine which key has the largest
      * weight. */
     c->operand[FV_WINDOW_Q].huge = c->operand[FV_WINDOW_K].huge = 30.f;
     c->operand[FV_WINDOW_PARAM].huge = 1e3f;

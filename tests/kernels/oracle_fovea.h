@@ -1,5 +1,5 @@
 /* oracle_fovea.h: the keys that a query of foveated attention sees, by brute force: every cell of
- * every level is tested, and is visible if it lies between the regions of its level and the level
+ * every level is tested, and is visible if it is between the regions of its level and the level
  * below. */
 #ifndef FOVEA_TESTS_ORACLE_FOVEA_H
 #define FOVEA_TESTS_ORACLE_FOVEA_H

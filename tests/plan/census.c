@@ -31,7 +31,9 @@ static const struct {
              {FOVEA_COMPUTE_F32, FOVEA_DTYPE_BF16, FOVEA_DTYPE_BF16},
              {FOVEA_COMPUTE_F32, FOVEA_DTYPE_I8, FOVEA_DTYPE_F16}};
 
-enum { OUTPUTS = 8 }; /* of a model, the first ones: those of its heads */
+enum {
+    OUTPUTS = 8
+}; /* outputs of a model that are requested: the first ones, which are those of its heads */
 
 const char *census_model(size_t i)
 {

@@ -14,7 +14,7 @@
 #include "platform/cpu/cpu.h"
 #include "platform/cpu/cpu_backend.h"
 
-enum { GUARD = 64, FILL = 0xff }; /* floats of it are NaN */
+enum { GUARD = 64, FILL = 0xff }; /* guard floats, filled with NaN */
 
 struct fv_device {
     fake_options options;
@@ -25,7 +25,7 @@ struct fv_device {
 struct external {
     fv_slot slot;
     const char *src;
-    char *dst, *copy; /* copy: rows without gaps, as a device would have them */
+    char *dst, *copy; /* copy: rows without gaps, as on a device */
     uint64_t stride;
 };
 
@@ -127,7 +127,8 @@ static uint32_t written(const fv_launch *l)
     return o;
 }
 
-/* A kernel of the CPU gets floats: rows of 16 bits become a copy, and go back. */
+/* Returns whether operand `o` needs a float32 copy, because CPU kernels here only take floats.
+ * Results are converted back. */
 static bool widens(const fv_launch *l, uint32_t o)
 {
     const fv_operand *op = &l->operand[o];
@@ -311,7 +312,7 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_po
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < (s[i].streamed ? 1 : s[i].steps); k++) {
             const uint32_t units = fv_sweep_calls_units(&s[i], k, most);
-            assert_int_equal(units, 1); /* such a device has one thread */
+            assert_int_equal(units, 1); /* a throughput device has one thread */
             fv_sweep_calls_unit(&s[i], k, 0, most, call, q);
         }
     *out = ++q->fence;

@@ -1,4 +1,4 @@
-/* heap_calls.c: the heap's functions, counted. */
+/* heap_calls.c: replaces the heap's functions and counts their calls. */
 #include <stdatomic.h>
 #include <stdlib.h>
 

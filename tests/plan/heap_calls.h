@@ -1,10 +1,10 @@
-/* heap_calls.h: how often this process went to the heap. */
+/* heap_calls.h: counts this process's calls of the heap's functions. */
 #ifndef FOVEA_TESTS_HEAP_CALLS_H
 #define FOVEA_TESTS_HEAP_CALLS_H
 
 #include <stdint.h>
 
-/* Sanitizers bring their own allocator, which stays in place: nothing is counted then. */
+/* Sanitizers have their own allocator, which cannot be replaced: then nothing is counted. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define HEAP_COUNTED 0
 #elif defined(__has_feature)
@@ -17,11 +17,11 @@
 #define HEAP_COUNTED 1
 #endif
 
-/* Calls so far, of everybody in the process. */
+/* Returns the number of calls so far from the whole process. */
 uint64_t heap_calls(void);
 
-/* Those from code of this program, with the library that is linked into it; shared libraries' own,
- * such as a driver's, are not among them. */
+/* Returns the number of calls from this program, including the library that is linked into it, but
+ * not from shared libraries such as drivers. */
 uint64_t heap_calls_here(void);
 
 #endif

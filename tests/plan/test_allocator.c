@@ -1,5 +1,6 @@
-/* test_allocator.c: memory of a caller's allocator: all of it comes back, with size and alignment
- * as they were asked for; each of its calls may fail; a new one may be set at any time. */
+/* test_allocator.c: tests that a caller's allocator gets all memory back with the size and
+ * alignment that were requested, that each of its calls may fail, and that it can be replaced at
+ * any time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ struct counting {
         void *data;
         size_t size, align;
     } block[BLOCKS];
-    bool crooked; /* addresses are not multiples */
+    bool crooked; /* returns misaligned addresses */
 };
 
 static struct counting *fresh(void)
@@ -56,7 +57,7 @@ static void count_free(void *user, void *data, size_t size, size_t align)
     size_t i = c->live;
     while (i > 0 && c->block[i - 1].data != data)
         i--;
-    assert_true(i > 0); /* it is this one's, and not freed before */
+    assert_true(i > 0); /* the block is from this allocator and is not freed yet */
     assert_true(c->block[i - 1].size == size && c->block[i - 1].align == align);
     c->block[i - 1] = c->block[--c->live];
     c->bytes -= size;
@@ -72,7 +73,8 @@ static void use(struct counting *c)
     assert_int_equal(fovea_allocator_set(c ? &a : NULL), FOVEA_OK);
 }
 
-/* Loads, plans and runs; *sum: of the output's bits. One thread, so that nobody else counts. */
+/* Loads, plans and runs the model; sets *sum to a checksum of the output's bits. Uses one thread,
+ * so that no other thread allocates. */
 static fovea_status frame(uint32_t *sum)
 {
     fovea_device *device = NULL;
@@ -105,7 +107,7 @@ static void all_memory_comes_from_it_and_goes_back(void **state)
     uint32_t want = 0, got = 0;
     fovea_memory memory = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     (void)state;
-    assert_int_equal(frame(&want), FOVEA_OK); /* what a process keeps is there now */
+    assert_int_equal(frame(&want), FOVEA_OK); /* allocates what the process keeps */
     struct counting *c = fresh();
     use(c);
     fovea_memory_query(&memory);
@@ -155,7 +157,7 @@ static void crooked_addresses_are_refused(void **state)
     assert_int_equal(c->live, 0);
 }
 
-/* What is in use when another one is set goes back to its own. */
+/* Memory that is in use when the allocator is replaced returns to the old allocator. */
 static void blocks_know_where_they_came_from(void **state)
 {
     fovea_model *m;
@@ -185,7 +187,7 @@ static void half_an_allocator_is_refused(void **state)
     assert_int_equal(fovea_allocator_set(&a), FOVEA_EINVAL);
     a.struct_size = 0;
     assert_int_equal(fovea_allocator_set(&a), FOVEA_EINVAL);
-    fovea_model_free(fixture_load()); /* the C library's still */
+    fovea_model_free(fixture_load()); /* from the C library's allocator again */
 }
 
 int main(void)

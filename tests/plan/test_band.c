@@ -1,5 +1,5 @@
-/* test_band.c: banded sweeps: convolutions, resized grids and the steps between them give the same
- * bits as step by step, for any number of threads; in less memory. */
+/* test_band.c: tests that banded sweeps (convolutions, resized grids and the steps between them)
+ * give the bits of a step-by-step plan for any number of threads, in less memory. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ enum { C = 16 }; /* channels */
 
 /* ---- decoders ---- */
 
-/* A grid of C channels. */
+/* A grid with C channels. */
 typedef struct level {
     fv_view rows;
     fv_grid grid;
@@ -123,7 +123,7 @@ static void out(step_chain *c, const level *in)
                             .rows = rows});
 }
 
-/* To a coarser grid, as a stem. */
+/* Downsamples, like a stem. */
 static void stem(step_chain *c, const level *in)
 {
     level x = conv(c, in, 3, 1, 1);
@@ -133,7 +133,7 @@ static void stem(step_chain *c, const level *in)
     out(c, &x);
 }
 
-/* To finer grids, by every rule, with what is added on the way and in place. */
+/* Upsamples by every rule, with additions between and in place. */
 static void finer(step_chain *c, const level *in)
 {
     const uint32_t width = in->grid.width, height = in->grid.height;
@@ -147,7 +147,7 @@ static void finer(step_chain *c, const level *in)
     out(c, &z);
 }
 
-/* Transposed convolutions, and a filter over the finest grid. */
+/* Transposed convolutions, and a filter on the finest grid. */
 static void transposed(step_chain *c, const level *in)
 {
     level x = conv(c, in, 4, 4, 0);
@@ -157,7 +157,7 @@ static void transposed(step_chain *c, const level *in)
     out(c, &x);
 }
 
-/* A value in the middle that is read after all of it too. */
+/* An intermediate value that is also read after the end of the chain. */
 static void looked_at_later(step_chain *c, const level *in)
 {
     const level x = conv(c, in, 3, 2, 1), y = conv(c, &x, 3, 1, 1);
@@ -222,7 +222,7 @@ static void same_as_stepwise(int which, uint32_t width, uint32_t height)
     free(want);
 }
 
-/* Sizes that neither bands nor strides divide. */
+/* The grid sides are not multiples of bands or strides. */
 static void banded_is_stepwise(void **state)
 {
     (void)state;
@@ -230,7 +230,7 @@ static void banded_is_stepwise(void **state)
         same_as_stepwise(which, which % 2 ? 509 : 331, which % 2 ? 331 : 509);
 }
 
-/* Grids that are too small for it, of one line, and of lines that no band is worth. */
+/* Grids that are too small for bands, have one line, or have lines for which bands do not pay. */
 static void small_ones_are_not_banded(void **state)
 {
     (void)state;
@@ -251,7 +251,7 @@ static void small_ones_are_not_banded(void **state)
         }
 }
 
-/* Less memory than all rows, by itself and within a limit; more workers do not make it more. */
+/* Bands need less memory than all rows, with and without a limit. More workers do not need more. */
 static void memory_is_saved(void **state)
 {
     (void)state;

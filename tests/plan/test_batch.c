@@ -1,5 +1,5 @@
-/* test_batch.c: frames that are run together have the bits that each has alone, on every device
- * that this machine has.
+/* test_batch.c: tests that frames in a batch have the bits of frames that are run alone, on every
+ * device of this machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,10 +20,10 @@
 
 enum { MOST = 5, OUTPUTS = 2, WIDTH = 131, HEIGHT = 97, GAP = 9, GUARD = 64 };
 
-/* Models of every kind of sweep: attention of all tokens, windows, grids, two outputs. */
+/* Models with every kind of sweep: global attention, windows, grids, two outputs. */
 static const struct subject {
     const char *path, *attention;
-    uint32_t size; /* that the model is to see; 0: the frame's */
+    uint32_t size; /* input size of the model; 0: the frame's */
     const char *outputs[OUTPUTS + 1];
 } subjects[] = {
     {MODELS "dinov2-03", NULL, 0, {"last_hidden_state", "hidden1"}},
@@ -44,7 +44,7 @@ typedef struct run {
     fovea_device *device;
     fovea_plan_options options;
     fovea_preprocess rule;
-    size_t outputs, floats[OUTPUTS], all; /* all: of a frame */
+    size_t outputs, floats[OUTPUTS], all; /* all: floats per frame */
     uint8_t *pixels;
     fovea_frame frame[MOST];
 } run;
@@ -90,7 +90,7 @@ static void set_options(run *r, const struct subject *s)
     r->options.preprocess = &r->rule;
 }
 
-/* NULL: the device lacks something that the model needs. */
+/* Returns a plan, or NULL if the device lacks something that the model needs. */
 static fovea_plan *plan_of(run *r, uint32_t count)
 {
     fovea_plan *plan;
@@ -109,7 +109,7 @@ static fovea_plan *plan_of(run *r, uint32_t count)
     return plan;
 }
 
-/* Outputs of frames [0, count), with guards after each. */
+/* Points outs at the outputs of frames [0, count), with guards after each. */
 static void place(const run *r, fovea_output *outs, float *to, uint32_t count)
 {
     for (uint32_t f = 0; f < count; f++)
@@ -131,7 +131,7 @@ static float *compute(run *r, fovea_plan *plan, const fovea_frame *frame, uint32
     return out;
 }
 
-/* Together against one by one; guards are compared with the values. */
+/* Compares a batch with single frames, including the guards after the values. */
 static void compare(run *r, const struct subject *s, const char *where)
 {
     fovea_plan *one = plan_of(r, 0), *many = plan_of(r, MOST);
@@ -247,7 +247,7 @@ static void what_cannot_be(void **state)
     close_run(&r);
 }
 
-/* What a plan promises grows by what every frame has to itself, and by no weights. */
+/* The memory that a plan reports grows by each frame's own data, not by weights. */
 static void memory(void **state)
 {
     fovea_plan_info one = FOVEA_PLAN_INFO_INIT, four = FOVEA_PLAN_INFO_INIT;

@@ -1,5 +1,5 @@
-/* test_cores.c: which processors are used, on machines that are described in a folder: boards with
- * big and little cores, hybrids, containers with a share of a machine.
+/* test_cores.c: tests which processors are chosen on machines that a folder describes: boards with
+ * big and little cores, hybrids, and containers with a share of a machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static void free_memory(void **state)
     assert_true(fv_cgroup_free(root) == 1 << 20);
 }
 
-/* The machine as seen by a process that may use processors [0, n) except those marked in `denied`.
+/* Returns the machine as seen by a process that may use processors [0, n) except those in `denied`.
  */
 static fv_cores seen(uint32_t n, const char *denied)
 {
@@ -80,7 +80,7 @@ static fv_cores seen(uint32_t n, const char *denied)
     return cores;
 }
 
-/* What `which` selects, as a list: "4-7". */
+/* Returns the processors that `which` selects as a list, such as "4-7". */
 static const char *chosen(const fv_cores *cores, const char *which)
 {
     static char text[256];
@@ -133,7 +133,8 @@ static void four_and_two_pairs(void **state)
     assert_string_equal(chosen(&c, "0,6-7"), "0,6-7");
     const fv_cores part = seen(8, "0-2,6-7"); /* a mask */
     expect(&part, 2, "4-5", "3");
-    const fv_cores small = seen(8, "4-7"); /* only little ones: those are the fastest there are */
+    const fv_cores small =
+        seen(8, "4-7"); /* only little cores are allowed, so these are the fastest ones */
     expect(&small, 1, "0-3", "0-3");
 }
 
@@ -148,7 +149,8 @@ static void one_and_three_and_four(void **state)
     expect(&c, 3, "4-7", "0-3");
 }
 
-/* RK3399 with a kernel that was not told of capacities: the clocks are near, the cores are not. */
+/* RK3399 with a kernel that does not know the capacities: the clocks are close, but the core types
+ * differ. */
 static void clocks_and_what_cores_are(void **state)
 {
     (void)state;
@@ -167,13 +169,13 @@ static void hybrid(void **state)
     plant("0-15", "/sys/devices/cpu_core/cpus");
     plant("16-23", "/sys/devices/cpu_atom/cpus");
     plant_each(0, 3, "5200000", CLOCK);
-    plant_each(4, 15, "5000000", CLOCK); /* a turbo bin is not a kind */
+    plant_each(4, 15, "5000000", CLOCK); /* a turbo clock does not make another type of core */
     plant_each(16, 23, "3900000", CLOCK);
     const fv_cores c = seen(24, "");
     expect(&c, 2, "0-15", "16-23");
 }
 
-/* Numbers of one scale and of another are not compared. */
+/* Capacities and clocks are not compared with each other. */
 static void some_without_a_number(void **state)
 {
     (void)state;
@@ -205,7 +207,7 @@ static void quota_of_version_2(void **state)
     plant("max 100000", "/sys/fs/cgroup/robot/vision/cpu.max");
     fv_cores c = seen(8, "");
     assert_int_equal(c.most, 8);
-    plant("150000 100000", "/sys/fs/cgroup/robot/cpu.max"); /* what is above counts */
+    plant("150000 100000", "/sys/fs/cgroup/robot/cpu.max"); /* the parent group's limit counts */
     c = seen(8, "");
     assert_int_equal(c.most, 2);
     assert_int_equal(c.n, 8);
@@ -218,7 +220,8 @@ static void quota_of_version_2(void **state)
     assert_int_equal(c.most, 8);
 }
 
-/* The group has another name inside the container: what is mounted is the container's own. */
+/* Inside the container the group's path differs: the mounted folder is the container's own group.
+ */
 static void quota_of_version_1(void **state)
 {
     (void)state;
@@ -258,7 +261,7 @@ static void memory_of_containers(void **state)
     plant("max", "/sys/fs/cgroup/robot/vision/memory.max");
     plant("max", "/sys/fs/cgroup/robot/vision/memory.high");
     assert_true(fv_cgroup_memory(root) == UINT64_MAX);
-    plant("2147483648", "/sys/fs/cgroup/robot/memory.max"); /* what is above counts */
+    plant("2147483648", "/sys/fs/cgroup/robot/memory.max"); /* the parent group's limit counts */
     assert_true(fv_cgroup_memory(root) == 2147483648u);
     plant("1073741824", "/sys/fs/cgroup/robot/vision/memory.high");
     assert_true(fv_cgroup_memory(root) == 1073741824u);
@@ -303,7 +306,7 @@ static void lists(void **state)
     assert_non_null(strstr(chosen(&c, "x"), "not a list"));
 }
 
-/* The machine at hand has a processor, and one that this thread may use. */
+/* This machine has at least one processor that this thread may use. */
 static void this_machine(void **state)
 {
     (void)state;

@@ -1,7 +1,9 @@
-/* test_equalise.c: channels that are many times larger than others, and whose columns in what reads
- * them are as much smaller, so that the model is the same function: where such channels are found,
- * that scales of channels there change no bit of products of floats, and that products of int8
- * are as near to float32 with them as without. */
+/* test_equalise.c: tests channels that are many times larger than others, while the columns that
+ * read them are smaller by the same factor, so that the model computes the same function.
+ *
+ * The tests show where such channels are found, that scaling channels changes no bit of float
+ * products, and that int8 products with scaling are as close to float32 as without such channels.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +53,7 @@ static void expect_exponents(const double *size, const double *columns, const in
 static void scales_follow_both_sides(void **state)
 {
     (void)state;
-    /* The geometric mean of both ratios, where a side is 4 times as large as the median. */
+    /* Factors are the geometric mean of both ratios, if one side is at least 4 times the median. */
     expect_exponents((double[]){1, 1, 1, 300, 1}, (double[]){1, 1, 1, 1 / 300., 1},
                      (int8_t[]){0, 0, 0, 8, 0}, 5);
     expect_exponents((double[]){7, 7, 7, 7 / 1024., 7}, (double[]){.1, .1, .1, 102.4, .1},
@@ -59,11 +61,11 @@ static void scales_follow_both_sides(void **state)
     expect_exponents((double[]){1, 2, 1, .5, 1, 3}, (double[]){1, .5, 1, 2, 1, .3},
                      (int8_t[]){0, 0, 0, 0, 0, 0}, 6);
     expect_exponents((double[]){1, 1, 1, 256}, (double[]){1, 1, 1, 1}, (int8_t[]){0, 0, 0, 4}, 4);
-    /* What is small is not an outlier. */
+    /* Small channels are not outliers. */
     expect_exponents((double[]){1, 1, 1, .001}, (double[]){1, 1, 1, 1}, (int8_t[]){0, 0, 0, 0}, 4);
     expect_exponents((double[]){1, 1, 1, .001}, (double[]){1, 1, 1, .01}, (int8_t[]){0, 0, 0, 0},
                      4);
-    /* Only how channels differ counts. */
+    /* Only differences between channels count, not their common size. */
     expect_exponents((double[]){1e9, 1e9, 1e9}, (double[]){1e-9, 1e-9, 1e-9}, (int8_t[]){0, 0, 0},
                      3);
 }
@@ -71,7 +73,7 @@ static void scales_follow_both_sides(void **state)
 static void odd_channels(void **state)
 {
     (void)state;
-    /* What nothing reads, or what is 0, may be divided by anything. */
+    /* Channels that nothing reads or that are 0 may be divided by any factor. */
     expect_exponents((double[]){1, 1, 300, 0, 0}, (double[]){1, 1, 0, 300, 0},
                      (int8_t[]){0, 0, FV_EQUALISE_LARGEST, -FV_EQUALISE_LARGEST, 0}, 5);
     expect_exponents((double[]){1, 1, (double)NAN, INFINITY, 1e60}, (double[]){1, 1, 1, 1, 1e-60},
@@ -80,11 +82,11 @@ static void odd_channels(void **state)
     expect_exponents((double[]){5}, (double[]){.001}, (int8_t[]){0}, 1);
 }
 
-/* ---- where channels are ---- */
+/* ---- where channels are found ---- */
 
 enum { ROWS = 8, WIDE = 64 };
 
-/* Steps that are written by hand: x, normalised, multiplied. */
+/* A graph with hand-written steps: x is normalised and multiplied. */
 typedef struct hand {
     fv_graph graph;
     fv_emit_options options;
@@ -131,7 +133,8 @@ static bool reads(const fv_channel_group *g, uint32_t step)
     return false;
 }
 
-/* Ends it with the product that reads `in`: whether that is a group, with so much of everything. */
+/* Ends the graph with a product that reads `in`. Checks whether a channel group is found, and its
+ * numbers of norms, makers and rows. */
 static void end(hand *h, fv_view in, bool found, uint32_t norms, uint32_t makers, uint32_t row)
 {
     fv_channel_group g;
@@ -156,13 +159,13 @@ static void norms(void **state)
     norm(&h, h.x, h.made);
     end(&h, h.made, true, 1, 0, 0);
 
-    begin(&h); /* of two in a row the second */
+    begin(&h); /* two norms in a row: the second one is found */
     norm(&h, h.x, h.made);
     const fv_view twice = fv_emit_rows(&h.b, ROWS, WIDE);
     norm(&h, h.made, twice);
     end(&h, twice, true, 1, 0, 0);
 
-    begin(&h); /* the first of these is read by the second, too */
+    begin(&h); /* the second norm reads the result of the first, too */
     norm(&h, h.x, h.made);
     norm(&h, h.made, fv_emit_rows(&h.b, ROWS, WIDE));
     end(&h, h.made, false, 0, 0, 0);
@@ -172,12 +175,12 @@ static void norms(void **state)
     norm(&h, h.made, h.made);
     end(&h, h.made, true, 1, 0, 0);
 
-    begin(&h); /* but all of it */
+    begin(&h); /* in place, but not for all rows */
     product(&h, "maker", FV_EPI_GELU, h.x, FV_NO_VIEW, h.made);
     fv_emit_layernorm(&h.b, "norm", h.made, &h.vector, &h.vector, 1e-6f, h.made, ROWS - 1);
     end(&h, h.made, false, 0, 0, 0);
 
-    begin(&h); /* for all heads alike */
+    begin(&h); /* one norm for all heads */
     const fv_weight head = fv_weight_of(&h.numbers, 1, WIDE / 4);
     const fv_rmsnorm rms = {.w = &head,
                             .in = h.x,
@@ -193,7 +196,7 @@ static void norms(void **state)
     assert_int_equal(g.period, WIDE / 4);
     fv_graph_release(&h.graph);
 
-    begin(&h); /* something else sees them */
+    begin(&h); /* another step reads the channels */
     norm(&h, h.x, h.made);
     fv_emit_add(&h.b, "add", h.x, h.made, h.x, ROWS, WIDE);
     end(&h, h.made, false, 0, 0, 0);
@@ -227,13 +230,13 @@ static void products(void **state)
     product(&h, "maker", 0, h.x, h.x, h.made);
     end(&h, h.made, false, 0, 0, 0);
 
-    begin(&h); /* a gate, which is none of the channels */
+    begin(&h); /* a gate, which does not count as channels */
     product(&h, "maker", 0, h.x, FV_NO_VIEW, h.made);
     const fv_view gated = fv_emit_rows(&h.b, ROWS, WIDE);
     fv_emit_mul(&h.b, "gate", h.made, h.x, true, gated, ROWS, WIDE);
     end(&h, gated, true, 0, 1, 0);
 
-    begin(&h); /* by themselves they are squares */
+    begin(&h); /* multiplied by itself, a channel is squared */
     product(&h, "maker", 0, h.x, FV_NO_VIEW, h.made);
     const fv_view squares = fv_emit_rows(&h.b, ROWS, WIDE);
     fv_emit_mul(&h.b, "square", h.made, h.made, false, squares, ROWS, WIDE);
@@ -242,7 +245,7 @@ static void products(void **state)
 
 /* ---- models with planted channels ---- */
 
-/* Factors that are planted; weights of a model that lives on may still name them. */
+/* Planted factors. They stay allocated, because weights of a live model may refer to them. */
 static float *array[MOST_ARRAYS];
 static uint32_t arrays;
 
@@ -264,7 +267,7 @@ static void multiply_vector(fv_weight *w, uint32_t at, float factor)
         multiply(&w->col_factor, w->cols, at, factor);
 }
 
-/* One channel of each period, `factor` times as large. */
+/* Makes one channel of each period `factor` times as large. */
 static void plant(fv_graph *graph, const fv_channel_group *g, float factor)
 {
     const uint32_t channel = g->period * 5 / 8;
@@ -300,7 +303,7 @@ static bool is_product_of_a_block(const fv_step *s)
            s->use[FV_GEMM_A].view.id >= 0;
 }
 
-/* What is found before every product whose label ends so; a group is taken once. */
+/* Plants factors before every product whose label ends with `reader`, once per group. */
 static uint32_t plant_before(fv_graph *graph, const char *reader, float factor)
 {
     static fv_channel_group done[MOST_SIZES];
@@ -398,7 +401,7 @@ static float *run(const subject *s, const fovea_model *model, fovea_compute comp
     return out;
 }
 
-/* The mean of the rows' cosines; *worst: the least. */
+/* Returns the mean of the rows' cosines; *worst is the smallest. */
 static double cosines(const float *x, const float *y, size_t values, uint32_t columns,
                       double *worst)
 {

@@ -1,5 +1,5 @@
-/* test_frames.c: frames in flight: waited for in any order or never, they give what each gives
- * alone, on every device that this machine has.
+/* test_frames.c: tests that frames in flight give the results of single frames, in whatever order
+ * they are waited for, or if they never are, on every device of this machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 enum { PICTURES = 4, DEVICES = 16, ROW = FIXTURE_WIDTH * 3 };
 
 static fovea_model *model;
-/* Pictures with gaps of different widths after their rows. */
+/* Pictures with gaps of different widths between rows. */
 static uint8_t *picture[PICTURES];
 static size_t gap[PICTURES] = {0, 5, 0, 64};
 static float *want[PICTURES], *got[PICTURES];
@@ -88,11 +88,11 @@ static void in_any_order(fovea_plan *plan)
     done(plan, a, 0);
     fovea_ticket c = submit(plan, 2);
     too_many(plan);
-    done(plan, c, 2); /* and with it the one before */
+    done(plan, c, 2); /* also completes the frame submitted before */
     done(plan, b, 1);
     done(plan, a, 0);
     assert_int_equal(fovea_wait(plan, c + 1, 0), FOVEA_EINVAL);
-    /* As a camera would have it: always one ahead. */
+    /* One frame is always in flight, as with a camera. */
     fovea_ticket last = submit(plan, 0);
     for (int i = 1; i < 3 * PICTURES; i++) {
         const fovea_ticket next = submit(plan, i % PICTURES);
@@ -102,16 +102,16 @@ static void in_any_order(fovea_plan *plan)
     const fovea_frame none = {.pixels = {NULL}}, frame = frame_of(0);
     const fovea_output out = {got[0], values * sizeof(float)};
     fovea_ticket ticket;
-    /* What is refused leaves the frame in flight as it was. */
+    /* A refused frame does not affect the frame in flight. */
     assert_int_equal(fovea_submit(plan, &none, &out, 1, &ticket), FOVEA_EINVAL);
     assert_int_equal(fovea_submit(plan, &frame, &out, 0, &ticket), FOVEA_EINVAL);
     done(plan, last, (3 * PICTURES - 1) % PICTURES);
     submit(plan, 3);
     submit(plan, 1);
-    fovea_plan_free(plan); /* with both in flight */
+    fovea_plan_free(plan); /* with both frames in flight */
 }
 
-/* False: the device lacks a kernel that the model needs. */
+/* Plans the model. Returns false if the device lacks a kernel that the model needs. */
 static int planned(fovea_plan **out, fovea_device *device)
 {
     const fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
@@ -132,7 +132,7 @@ static void frames_do_not_meet(void **state)
         if (fovea_device_open(&device, list.id, NULL) != FOVEA_OK)
             fail_msg("%s", fovea_error());
         const int ready = planned(&plan, device);
-        assert_true(ready || k > 0); /* the CPU comes first */
+        assert_true(ready || k > 0); /* the CPU is the first device and must plan the model */
         for (int i = 0; ready && i < PICTURES; i++) {
             fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
             assert_true(fovea_plan_output(plan, 0, &info));

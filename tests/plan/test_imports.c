@@ -1,5 +1,5 @@
-/* test_imports.c: pictures that are imported, on the CPU and on every other device that this
- * machine has: they give what the same pixels in memory of the host's give, bit for bit.
+/* test_imports.c: tests that imported pictures give the bits of the same pixels in host memory, on
+ * the CPU and every other device of this machine.
  */
 #include "tests/devices/shared_pixels.h"
 
@@ -28,7 +28,7 @@ static int drop(void **state)
 
 /* ---- results ---- */
 
-/* A camera's buffers, of which two are in flight, and whose pixels change from turn to turn. */
+/* Simulates a camera's buffers: two are in flight, and the pixels change each time. */
 static void run_camera(fovea_device *device, const pixel_format *f, fovea_external_image_kind kind,
                        int resized)
 {
@@ -89,7 +89,7 @@ static void every_format(void **state)
     }
 }
 
-/* The host reads them in place on the CPU; frames of the one picture do not meet. */
+/* The CPU reads imported pictures in place. Frames that share a picture do not interfere. */
 static void on_the_cpu(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void on_the_cpu(void **state)
     assert_int_equal(fovea_wait(plan, ticket[1], -1), FOVEA_OK);
     assert_int_equal(fovea_plan_release_event(plan, ticket[0], &event), FOVEA_EINVAL);
     same_output(&out, &want, "two frames of one picture");
-    fovea_device_close(device); /* the picture and the plan keep it */
+    fovea_device_close(device); /* the picture and the plan keep the device open */
     fovea_plan_free(plan);
     fovea_external_image_free(picture);
     pixels_close(&memory);
@@ -124,7 +124,7 @@ static void on_the_cpu(void **state)
     free(out.data);
 }
 
-/* Once imported, a frame allocates nothing. */
+/* After the import, a frame allocates nothing. */
 static void steady(void **state)
 {
     (void)state;
@@ -150,11 +150,11 @@ static void steady(void **state)
     free(out.data);
 }
 
-/* ---- what a dma-buf's driver does ---- */
+/* ---- dma-buf synchronisation ---- */
 
-/* Like caches of the host's: what is read before it is begun, and after it was ended, is wrong. */
+/* A driver with a non-coherent cache: reads before begin and after end return wrong data. */
 static struct {
-    pixel_memory *memory; /* NULL: there is no such driver */
+    pixel_memory *memory; /* NULL: no driver is simulated */
     uint32_t seed;
     int begun, ended, interrupted, refuse;
 } driver;
@@ -171,7 +171,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...)
     if (!driver.memory)
         return __real_ioctl(fd, request, flags);
     assert_int_equal(request, _IOW('b', 0, uint64_t));
-    assert_true(*flags == 1 || *flags == 5); /* reading begins, ends */
+    assert_true(*flags == 1 || *flags == 5); /* flags for begin and end of reading */
     if (driver.interrupted-- > 0 || driver.refuse) {
         errno = driver.refuse ? driver.refuse : EINTR;
         return -1;
@@ -237,7 +237,7 @@ static void fences(void **state)
     fovea_output out = output_of(plan);
     fovea_acquire_fence ready = {.fd = 0};
     assert_int_equal(pipe(pipe_ends), 0);
-    /* Like a sync_file, a pipe can be read when it is signalled. */
+    /* A pipe becomes readable when it is signalled, like a sync_file. */
     ready.fd = pipe_ends[0];
     assert_int_equal(write(pipe_ends[1], "x", 1), 1);
     assert_int_equal(fovea_run_external_image(plan, picture, &ready, &out, 1), FOVEA_OK);
@@ -247,7 +247,7 @@ static void fences(void **state)
     ready = (fovea_acquire_fence){.event = &ready};
     assert_int_equal(fovea_run_external_image(plan, picture, &ready, &out, 1), FOVEA_EINVAL);
     assert_non_null(strstr(fovea_error(), "event"));
-    /* What was refused is not in flight. */
+    /* A refused frame is not in flight. */
     for (int i = 0; i < 3; i++)
         assert_int_equal(fovea_run_external_image(plan, picture, NULL, &out, 1), FOVEA_OK);
     char byte;
@@ -266,7 +266,7 @@ static void fences(void **state)
     free(out.data);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void refused_import(fovea_device *device, const fovea_external_image_options *o,
                            fovea_status status, const char *word)
@@ -328,7 +328,7 @@ static void refusals(void **state)
     refused_import(device, &o, FOVEA_EINVAL, "float planes");
     refused_import(device, NULL, FOVEA_EINVAL, "options");
     refused_import(NULL, &good, FOVEA_EINVAL, "device");
-    const int next = dup(0); /* nothing was left open */
+    const int next = dup(0); /* no descriptor leaked */
     assert_int_equal(next, descriptors);
     close(next);
 

@@ -1,5 +1,5 @@
-/* test_int8_weights.c: plans whose weights are stored as int8: how much memory they take, what they
- * say of themselves, how near float32 they are, and that neither threads nor schedule change them.
+/* test_int8_weights.c: tests plans whose weights are stored as int8: their memory, what they
+ * report, their distance from float32, and that threads and schedule do not change the result.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -81,7 +81,8 @@ static uint64_t weights_of(const fovea_model *m, fovea_dtype type)
     return info.weights;
 }
 
-/* A quarter, except for scales, patch embedding and positions; and no more than estimated. */
+/* int8 weights need a quarter of the memory, except scales, patch embedding and positions, and at
+ * most the estimate. */
 static void a_quarter_of_the_memory(void **state)
 {
     (void)state;
@@ -99,7 +100,7 @@ static void a_quarter_of_the_memory(void **state)
     fovea_plan_free(plan);
 }
 
-/* The step of that name. */
+/* Returns the step with a given name. */
 static fovea_step_info step_of(const fovea_plan *plan, const char *label)
 {
     fovea_step_info info = FOVEA_STEP_INFO_INIT;
@@ -164,7 +165,7 @@ static double cosine(const float *a, const float *b, size_t n)
     return product / sqrt(of_a * of_b);
 }
 
-/* Whose weights are random: there is nothing that their rounding could average out over. */
+/* The weights are random, so their rounding errors do not average out. */
 static void near_float32(void **state)
 {
     (void)state;
@@ -193,7 +194,8 @@ static void threads_and_schedules_do_not_matter(void **state)
             size_t n;
             fovea_plan_options options = of_types(attentions[i], FOVEA_DTYPE_I8, FOVEA_COMPUTE_F32);
             options.schedule = k % 2 ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE;
-            options.chunk = k == 5 && i == 0 ? 7 : 0; /* of linear attention part of the result */
+            options.chunk =
+                k == 5 && i == 0 ? 7 : 0; /* linear attention's result depends on the chunk */
             fovea_device *d = fixture_device(1 + k / 2);
             fovea_plan *plan = plan_of(model, d, &options);
             float *out = fixture_run(plan, &n);

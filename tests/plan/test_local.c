@@ -1,6 +1,6 @@
-/* test_local.c: convolutions inside sweeps: streamed in bands of grid rows they give, bit by bit,
- * what they give step by step, on grids of every shape, with any chunk and any number of threads;
- * and they need the memory of bands. */
+/* test_local.c: tests convolutions inside sweeps: streamed in bands of grid rows, they give the
+ * bits of a step-by-step plan on grids of every shape, with any chunk and number of threads, and
+ * only need memory for the bands. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,7 +90,7 @@ static void rows_out(step_chain *c, fv_view in)
     gemm(c, x, C, C, x, fv_emit_result(c->b, rows(c), C, FV_F32));
 }
 
-/* Seven radii in a row, with nothing between. */
+/* Seven convolutions in a row without other steps. */
 static void deep(step_chain *c, fv_view in)
 {
     fv_view x = gemm(c, in, C, C, none, fresh(c, C));
@@ -99,7 +99,7 @@ static void deep(step_chain *c, fv_view in)
     gemm(c, x, C, C, x, fv_emit_result(c->b, rows(c), C, FV_F32));
 }
 
-/* More than is worth repeating: it must be cut. */
+/* More convolutions than are worth recomputing: the sweep must be split. */
 static void too_deep(step_chain *c, fv_view in)
 {
     fv_view x = gemm(c, in, C, C, none, fresh(c, C));
@@ -127,7 +127,7 @@ static void in_place(step_chain *c, fv_view in)
     fv_emit_mul(c->b, "mul", z, x, true, fv_emit_result(c->b, rows(c), C, FV_F32), rows(c), C);
 }
 
-/* A value in the middle that a step beyond a barrier reads, too. */
+/* An intermediate value that a step after a barrier reads, too. */
 static void crossing(step_chain *c, fv_view in)
 {
     const fv_view x = gemm(c, in, C, C, none, fresh(c, C));
@@ -137,7 +137,7 @@ static void crossing(step_chain *c, fv_view in)
     fv_emit_mul(c->b, "mul", copy, y, false, fv_emit_result(c->b, rows(c), C, FV_F32), rows(c), C);
 }
 
-/* A value that is updated where the sweep before left it, while a convolution still reads it. */
+/* A value that is updated in the previous sweep's buffer while a convolution still reads it. */
 static void rewritten(step_chain *c, fv_view in)
 {
     const fv_view x = fresh(c, C), out = fv_emit_result(c->b, rows(c), C, FV_F32);
@@ -149,7 +149,7 @@ static void rewritten(step_chain *c, fv_view in)
     fv_emit_mul(c->b, "mul", copy, x, false, out, rows(c), C);
 }
 
-/* A value that is read for the last time after the next of its kind is written. */
+/* A value whose last reader comes after the next value of its kind is written. */
 static void read_late(step_chain *c, fv_view in)
 {
     const fv_view x = fresh(c, C), y = fresh(c, C), copy = fresh(c, C);
@@ -160,7 +160,7 @@ static void read_late(step_chain *c, fv_view in)
     fv_emit_mul(c->b, "mul", copy, y, false, fv_emit_result(c->b, rows(c), C, FV_F32), rows(c), C);
 }
 
-/* A value that a product reads all columns of for every column that it writes. */
+/* A value of which a product reads all columns for every column that it writes. */
 static void product_of(step_chain *c, fv_view in)
 {
     const fv_view x = fresh(c, 2 * C), copy = fresh(c, 2 * C);
@@ -170,7 +170,7 @@ static void product_of(step_chain *c, fv_view in)
     gemm(c, copy, 2 * C, C, none, fv_emit_result(c->b, rows(c), C, FV_F32));
 }
 
-/* Reductions of a value that a convolution reads too, and of the convolution's result. */
+/* Reductions of a value that a convolution also reads, and of the convolution's result. */
 static void two_means(step_chain *c, fv_view in)
 {
     const fv_grid grid = {c->width, c->height, 1, 0};
@@ -182,8 +182,8 @@ static void two_means(step_chain *c, fv_view in)
     fv_emit_mul(c->b, "mul", a, b, false, fv_emit_result(c->b, 1, C, FV_F32), 1, C);
 }
 
-/* A block of a hierarchical model: attention with a convolution of v, a convolution in the MLP,
- * and the next block's keys after it. */
+/* A block of a hierarchical model: attention with a convolution of v, a convolution in the MLP, and
+ * the keys of the next block. */
 static void keys_of(step_chain *c, fv_view x, fv_attention *a)
 {
     const fv_view kv = gemm(c, norm(c, x, fresh(c, C)), C, 2 * C, none, fresh(c, 2 * C));
@@ -233,8 +233,8 @@ static void softmax_blocks(step_chain *c, fv_view in)
     blocks(c, in, FV_MECH_ANY);
 }
 
-/* Windows one after the other, a row of the picture each, with attention inside them and a
- * convolution of their own: chunks keep to whole ones. */
+/* Attention in windows, each of which is a row of the picture, with a convolution inside the
+ * windows. Chunks consist of whole windows. */
 static void windows(step_chain *c, fv_view in)
 {
     const fv_weight w = chain_weight(c, C, 9);
@@ -266,7 +266,7 @@ static void windows(step_chain *c, fv_view in)
 static const struct {
     const char *name;
     void (*emit)(step_chain *c, fv_view in);
-    uint32_t sweeps; /* barriers and merges that it cannot do without */
+    uint32_t sweeps; /* sweeps that barriers and merges require */
 } chains[] = {
     {"rows", rows_out, 1},        {"deep", deep, 1},
     {"too deep", too_deep, 2},    {"mean", mean_out, 2},
@@ -337,7 +337,7 @@ static void streamed_is_stepwise(void **state)
                 same_as_stepwise(which, grids[g][0], grids[g][1], chunks[k]);
 }
 
-/* Sweeps are as few as barriers allow, and hold bands. */
+/* A plan has as few sweeps as barriers allow, and its memory holds bands. */
 static void memory_is_of_bands(void **state)
 {
     (void)state;
@@ -358,8 +358,8 @@ static void memory_is_of_bands(void **state)
     }
 }
 
-/* The residual stream has one buffer, though a block reads it with a halo while it writes the next
- * one: only the border rows of units are stored in addition. */
+/* The residual stream has one buffer, although a block reads it with a halo while writing the next
+ * one. Only the border rows of units need additional memory. */
 static void stream_has_one_place(void **state)
 {
     (void)state;
@@ -387,7 +387,7 @@ static void schedule_is(fovea_plan *p, fovea_schedule schedule, fovea_plan_info 
     fovea_plan_free(p);
 }
 
-/* Bands are taken where little is repeated; and where nothing else fits the memory. */
+/* Bands are chosen if little is recomputed, and if nothing else fits in memory. */
 static void schedule_is_chosen(void **state)
 {
     (void)state;
@@ -436,7 +436,7 @@ static void model_is_streamed(void **state)
     }
     assert_memory_equal(out[0], out[1], sizeof out[0]);
 
-    /* At 2048 x 2048, two of the stem's outputs and little else. */
+    /* At 2048 x 2048 the plan needs two of the stem's outputs and little else. */
     fovea_plan *p = model_plan(m, 2, 2048, 2048, FOVEA_SCHEDULE_AUTO, 1);
     fovea_plan_query(p, &info);
     const uint64_t activations =

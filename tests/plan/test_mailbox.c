@@ -1,8 +1,8 @@
-/* test_mailbox.c: of frames that are put, the newest is taken, every one has one owner at a time,
- * and deadlines are those of the frames.
+/* test_mailbox.c: tests that the newest frame is taken, that each frame has one owner at a time,
+ * and that deadlines belong to frames.
  *
- * Linked with --wrap=fv_machine_seconds, so that time passes when the test says so, and with
- * --wrap=fovea_wait, which says how it was called.
+ * It is linked with --wrap=fv_machine_seconds, so that the test controls the time, and with
+ * --wrap=fovea_wait, which records its arguments.
  */
 #include <math.h>
 #include <pthread.h>
@@ -23,14 +23,15 @@ double __real_fv_machine_seconds(void);
 double __wrap_fv_machine_seconds(void);
 fovea_status __wrap_fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
 
-static double clock_now; /* 0: the real one */
+static double clock_now; /* 0: the real clock */
 
 double __wrap_fv_machine_seconds(void)
 {
     return clock_now > 0 ? clock_now : __real_fv_machine_seconds();
 }
 
-/* A frame that needs `computing` seconds more; it is waited for no longer than asked. */
+/* The simulated frame needs `computing` more seconds; `asked` records the timeout of fovea_wait().
+ */
 static double computing, asked;
 static fovea_ticket waited_for;
 
@@ -82,7 +83,7 @@ static void put(int i, double deadline)
     assert_int_equal(fovea_mailbox_put(mailbox, &frame[i], deadline), FOVEA_OK);
 }
 
-/* The frame's number; -1: none will come; -2: none came in no time. */
+/* Returns the frame's number, -1 if no more frames will come, or -2 if none is waiting. */
 static int take(void)
 {
     void *taken = &frame[0];
@@ -180,7 +181,7 @@ static void results_have_deadlines(void **state)
     put(0, 0.5);
     clock_now += 0.125;
     assert_int_equal(take(), 0);
-    put(1, 0.1); /* another's deadline is no matter */
+    put(1, 0.1); /* this frame's deadline does not count */
     computing = 0.25;
     assert_int_equal(fovea_mailbox_wait(mailbox, NULL, 7), FOVEA_OK);
     assert_int_equal(waited_for, 7);
@@ -195,7 +196,7 @@ static void results_have_deadlines(void **state)
     assert_true(asked == 0);
     counts(3, 2, 1, 0, 1);
 
-    put(3, 0.5); /* done, but late: as on the CPU */
+    put(3, 0.5); /* done, but late, as on the CPU */
     assert_int_equal(take(), 3);
     clock_now += 1;
     computing = 0;
@@ -214,7 +215,7 @@ static void results_have_deadlines(void **state)
 
 enum { MANY = 200000, PATIENCE = 30 };
 
-static int number[MANY]; /* how often each was given back */
+static int number[MANY]; /* number of times that each frame was returned */
 static fovea_mailbox *shared;
 
 static void note_owner(void *ctx, void *which)
@@ -230,7 +231,7 @@ static void *bring(void *arg)
         if (fovea_mailbox_put(shared, &number[i], i % 3 ? 0 : 1e-5) != FOVEA_OK)
             return shared;
         if (i % 1000 == 0)
-            fv_machine_nap(1e-4); /* the other one falls asleep */
+            fv_machine_nap(1e-4); /* lets the other thread fall asleep */
     }
     fovea_mailbox_end(shared);
     return NULL;

@@ -1,5 +1,5 @@
-/* test_oom.c: every allocation of loading, planning and one-operation plans fails in turn: always
- * ENOMEM with a message, never a leak. */
+/* test_oom.c: makes every allocation of loading, planning and one-operation plans fail in turn.
+ * Each failure must return ENOMEM with a message and leak nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,13 +17,13 @@
 
 typedef fovea_status attempt(const void *how);
 
-/* Runs `attempt` with the n-th allocation failing, for every n that it reaches. */
+/* Runs `try` with the n-th allocation failing, for every n that it reaches. */
 static void fail_each(attempt *try, const void *how)
 {
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     uint64_t n = 1, tries = 0;
     fv_mem_fail_at(0);
-    if (try(how) != FOVEA_OK) /* also the allocations that happen once in a process */
+    if (try(how) != FOVEA_OK) /* also makes the allocations that happen once per process */
         fail_msg("without failures: %s", fovea_error());
     const uint64_t made = fv_mem_fail_at(0);
     assert_true(made > 0);
@@ -42,14 +42,14 @@ static void fail_each(attempt *try, const void *how)
         assert_true(strlen(fovea_error()) > 10);
         assert_true(tries < 100000);
     }
-    assert_true(tries >= made); /* each of them was reached */
+    assert_true(tries >= made); /* every allocation was made to fail */
 }
 
 typedef struct frame_case {
     const char *attention;
     fovea_schedule schedule;
     int resized, dry;
-    const char *model, *output; /* NULL: the fixture's, the main one */
+    const char *model, *output; /* NULL: the fixture's model and its main output */
     fovea_compute compute;
 } frame_case;
 
@@ -98,7 +98,7 @@ static void softmax(void **state)
     fail_each(load_and_plan, &stepwise);
 }
 
-/* With what makes channels alike. */
+/* With channels equalised for int8. */
 static void int8(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void verification(void **state)
     fail_each(verify_model, NULL);
 }
 
-/* The fixture's model with a segmentation head, and a normalisation to be folded into it. */
+/* Writes the fixture's model with a segmentation head whose normalisation is folded into it. */
 static void write_head(uint32_t width)
 {
     static const char *const files[] = {"config.json", "model.safetensors"};
@@ -254,7 +254,7 @@ static fovea_status create_state(const void *how)
     return status;
 }
 
-/* One with everything that can be around an attention, one of each kind besides. */
+/* Operations with everything that can surround an attention, one of each kind. */
 static void operations(void **state)
 {
     (void)state;
@@ -278,7 +278,7 @@ static void states(void **state)
     fail_each(create_state, &delta);
 }
 
-/* A step alone, and what a trace needs. */
+/* Plans a single step with what a trace needs. */
 static fovea_status try_step(const void *how)
 {
     static fovea_trace_event events[16];

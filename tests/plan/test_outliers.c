@@ -1,6 +1,5 @@
-/* test_outliers.c: products of int8 where one channel is 100 times larger than the others in every
- * row, and where one row is: the rotation keeps them near those of float32, which without it are
- * not as near. */
+/* test_outliers.c: tests int8 products where one channel, or one row, is 100 times larger than the
+ * others. The rotation keeps them close to float32, which a plain int8 product is not. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +19,7 @@ enum { ROWS = 48, OUTLIER = 100, LARGEST = 1024 };
 static const struct planted {
     const char *what;
     uint32_t channel, row; /* 0: none */
-    double plain_most;     /* what the cosine without a rotation stays below */
+    double plain_most;     /* upper bound of the cosine without a rotation */
 } kinds[] = {{"a channel", 37, 0, 0.9995}, {"a row", 0, 11, 1}};
 
 static void succeed(fovea_status status)
@@ -29,7 +28,7 @@ static void succeed(fovea_status status)
         fail_msg("%s: %s", fovea_status_text(status), fovea_error());
 }
 
-/* Nearly normal, variance 1. */
+/* Returns a nearly normal number with variance 1. */
 static float next(uint64_t *seed)
 {
     float sum = 0;
@@ -54,7 +53,7 @@ static void plant(float *a, uint32_t k, const struct planted *kind)
         a[(size_t)kind->row * k + i] *= OUTLIER;
 }
 
-/* a (ROWS, k) times w (k, k) transposed. */
+/* Computes a (ROWS, k) times w (k, k) transposed. */
 static void multiply(double *out, const float *a, const float *w, uint32_t k)
 {
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -67,7 +66,7 @@ static void multiply(double *out, const float *a, const float *w, uint32_t k)
     }
 }
 
-/* The same for rows as int8 has them without a rotation. */
+/* As multiply(), with rows rounded to int8 without a rotation. */
 static void multiply_plain(double *out, float *a, float *w, uint32_t k)
 {
     for (uint32_t i = 0; i < ROWS; i++)
@@ -98,7 +97,7 @@ static void multiply_int8(double *out, float *a, const float *w, uint32_t k)
     fovea_device_close(device);
 }
 
-/* The least of all rows. */
+/* Returns the smallest cosine of all rows. */
 static double cosine(const double *x, const double *y, uint32_t k)
 {
     double least = 1;

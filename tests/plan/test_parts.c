@@ -1,6 +1,6 @@
-/* test_parts.c: pictures that are run in overlapping parts: where parts lie, that nothing is
- * allocated for a picture, and what is refused. That bytes and classes are transformers' is in
- * test_results_data.py. */
+/* test_parts.c: tests pictures that are run in overlapping parts: the positions of parts, that a
+ * picture allocates nothing, and refusals. test_results_data.py compares bytes and classes with
+ * transformers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -99,7 +99,7 @@ static void nothing_is_allocated(void **unused)
     assert_int_equal(heap_calls(), before);
     for (size_t i = 0; i < WIDE * HIGH; i++)
         assert_true(classes[i] < 3);
-    /* Too little room, and outputs that are missing. */
+    /* Frames that are too few, and outputs that are missing, are refused. */
     assert_int_equal(fovea_parts_cut(parts, &picture, frame, info.count - 1), FOVEA_EINVAL);
     assert_int_equal(fovea_parts_class_map(parts, out, 2 * info.count, classes, WIDE * HIGH - 1),
                      FOVEA_EINVAL);

@@ -1,6 +1,6 @@
-/* test_people.c: people in boxes: a plan that takes whole frames cuts out what fovea_box_crop cuts
- * out, of every format and without an allocation, and its key points are those of that box. What
- * crops are is in test_results_data.py. */
+/* test_people.c: tests that a plan of whole frames crops boxes as fovea_box_crop does, from every
+ * format and without an allocation, and that its key points are those of the box.
+ * test_results_data.py tests the crops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,7 +93,7 @@ static void frames_of_every_format(void **unused)
     fovea_device_close(device);
 }
 
-/* The middle of the frame is that of the picture, which is larger by a quarter at least, and the
+/* The centre of the frame is the centre of the picture, which is larger by at least a quarter. The
  * picture that can be shown is the crop. */
 static void place_in_the_frame(void **unused)
 {

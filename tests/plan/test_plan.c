@@ -1,5 +1,5 @@
-/* test_plan.c: what a plan promises before it runs, what it refuses, and that neither threads, nor
- * schedule, nor the form of the frame change a result. */
+/* test_plan.c: tests the figures that a plan reports before it runs, its refusals, and that
+ * threads, schedule and frame format do not change a result. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static int close_both(void **state)
     return 0;
 }
 
-/* The call gives `status` and a message that holds `word`. */
+/* Checks that a call returned `status` with a message that contains `word`. */
 static void refused(fovea_status got, fovea_status status, const char *word)
 {
     if (got != status || !strstr(fovea_error(), word))
@@ -147,7 +147,7 @@ static void memory_is_as_promised(void **state)
         const uint64_t made = fv_mem_tagged(FV_MEM_ARENA) - arena;
         assert_true(made >= info.residual + info.states + info.chunks + info.scratch);
         assert_true(made <= activations(&info));
-        /* The structures of plan and weights are an estimate; they must not be forgotten. */
+        /* The estimate must include the structures of plan and weights. */
         const uint64_t all = after.current - before.current,
                        told = info.weights + activations(&info);
         if (all > told + told / 20)
@@ -170,7 +170,7 @@ static void weights_are_packed_once(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS), one);
     fovea_plan_free(a);
     size_t n;
-    free(fixture_run(b, &n)); /* still has them */
+    free(fixture_run(b, &n)); /* the plan still has its weights */
     fovea_plan_free(b);
     assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS), none);
 }
@@ -188,7 +188,7 @@ static void huge_pictures_do_not_overflow(void **state)
             options.frame.width = options.frame.height = side;
             options.dry = 1;
             const fovea_status status = fovea_plan_create(&plan, model, device, &options);
-            if (side > 16384 && status != FOVEA_OK) { /* may refuse, must say so */
+            if (side > 16384 && status != FOVEA_OK) { /* may refuse, but with a message */
                 assert_true(strlen(fovea_error()) > 10);
                 continue;
             }
@@ -201,7 +201,7 @@ static void huge_pictures_do_not_overflow(void **state)
             assert_true(info.residual >= stream && info.residual < 64 * stream);
             assert_true(info.largest >= stream);
             assert_true(info.flops > 1e9 && isfinite(info.flops) && info.seconds > 0);
-            /* High resolution fits, as little except the stream grows with the picture. */
+            /* High resolution fits, because only the stream grows with the picture. */
             if (kinds[k].schedule == FOVEA_SCHEDULE_STREAMED && k == 0)
                 assert_true(activations(&info) < 2 * stream);
             fovea_plan_free(plan);
@@ -211,7 +211,7 @@ static void huge_pictures_do_not_overflow(void **state)
     refused(create(&options), FOVEA_EINVAL, "sides");
 }
 
-/* A terabyte may be asked about, but is not tried. */
+/* A plan of a terabyte may be refused; it is never run. */
 static void more_than_the_machine_has(void **state)
 {
     (void)state;
@@ -229,7 +229,7 @@ static void more_than_the_machine_has(void **state)
     fovea_model_free(block);
 }
 
-/* States are counted in 32 bits. */
+/* State sizes are 32-bit numbers, so larger states are refused. */
 static void states_have_an_end(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void sizes_under_a_patch(void **state)
     }
 }
 
-/* What must be given is EINVAL; `void` functions take NULL. */
+/* A missing required argument is FOVEA_EINVAL; `void` functions accept NULL. */
 static void null_arguments(void **state)
 {
     (void)state;
@@ -401,7 +401,7 @@ static void unknown_names(void **state)
     refused(create(&options), FOVEA_ENOTSUP, "only the type of the weights");
 }
 
-/* With float16 weights; NULL where the device refuses such activations. */
+/* Returns features with float16 weights, or NULL if the device refuses such activations. */
 static float *features(fovea_dtype activations, size_t *values)
 {
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
@@ -418,7 +418,7 @@ static float *features(fovea_dtype activations, size_t *values)
     return out;
 }
 
-/* Only processors that multiply float16 take them, and little is lost. */
+/* Only processors that multiply float16 support these activations, with little loss. */
 static void half_sums(void **state)
 {
     (void)state;
@@ -514,8 +514,8 @@ static void threads_do_not_matter(void **state)
     assert_true(calls > 0);
 }
 
-/* Nor do they under a memory limit, which leaves less memory for each of more workers: a plan that
- * is made at all gives the same bits. */
+/* Threads do not change results under a memory limit either, where more workers have less memory
+ * each: every plan that can be made gives the same bits. */
 static void threads_do_not_matter_in_little_memory(void **state)
 {
     (void)state;
@@ -538,7 +538,8 @@ static void threads_do_not_matter_in_little_memory(void **state)
             fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
             fovea_output_info output = FOVEA_OUTPUT_INFO_INIT;
             options.schedule = FOVEA_SCHEDULE_STREAMED;
-            if (!whole) { /* one worker has everything: what eight of them would need */
+            if (!whole) { /* the memory of one worker, of which eight workers need eight times as
+                             much */
                 assert_int_equal(fovea_plan_create(&plan, model, d, &options), FOVEA_OK);
                 fovea_plan_query(plan, &info);
                 fovea_plan_free(plan);
@@ -625,7 +626,7 @@ static float *run_frame(fovea_pixel_format format, const fovea_frame *frame, siz
     return out.data;
 }
 
-/* The same picture padded, in another channel order, in grey and as planes. */
+/* A picture with padding, in another channel order, in grey and as planes gives the same result. */
 static void formats_agree(void **state)
 {
     (void)state;
@@ -725,7 +726,8 @@ static void *plan_and_run(void *arg)
     return NULL;
 }
 
-/* Plans of one model come and go in several threads: packed weights are counted under a lock. */
+/* Several threads make and free plans of one model. A lock protects the reference counts of packed
+ * weights. */
 static void plans_come_and_go(void **state)
 {
     (void)state;
@@ -789,8 +791,8 @@ static void plan_outlives_the_device(void **state)
     free(again);
 }
 
-/* Every bidirectional mechanism may replace a model's own; streamed, it
- * gives what it gives step by step. */
+/* Every bidirectional mechanism may replace a model's own. Streamed and step-by-step plans agree.
+ */
 static void mechanisms(void **state)
 {
     (void)state;

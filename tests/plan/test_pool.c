@@ -1,6 +1,6 @@
-/* test_pool.c: that nobody who submits a job to the pool waits for another's.
- *
- * Linked with --wrap=fv_machine_wake, so that a worker can be held where it leaves a job.
+/* test_pool.c: tests that a thread that submits a job to the pool does not wait for another
+ * thread's job. It is linked with --wrap=fv_machine_wake, so that a worker can be delayed at the
+ * end of a job.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -28,7 +28,7 @@ static fv_pool *pool;
 static fv_job brief, lengthy;
 static _Atomic int held, returned, waited_for;
 
-/* A worker that has done the last unit of `brief` stays inside for a while. */
+/* Delays a worker that has done the last unit of `brief`. */
 void __wrap_fv_machine_wake(_Atomic uint32_t *word)
 {
     if (word == &brief.done) {
@@ -38,7 +38,7 @@ void __wrap_fv_machine_wake(_Atomic uint32_t *word)
     __real_fv_machine_wake(word);
 }
 
-/* The submitter's own unit ends first, so that it waits for the worker's. */
+/* The submitter's own unit ends first, so that the submitter waits for the worker's unit. */
 static void brief_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     (void)arg, (void)phase, (void)unit;
@@ -83,7 +83,7 @@ static void nobody_waits_for_another(void **state)
         fail_msg("a brief job did not return before a lengthy one of another thread");
 }
 
-/* Where the system gives threads little stack, the workers have what they touch. */
+/* If the system gives threads small stacks, workers have the stack that they need. */
 static void small_stacks(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_realtime.c: memory that is locked, workers with a priority and a name, and what is said
- * where the system does not allow it.
+/* test_realtime.c: tests locked memory, workers with a priority and a name, and the messages if the
+ * system does not allow these.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,7 +23,7 @@
 #include "tests/fixture.h"
 #include "tests/plan/heap_calls.h"
 
-/* A number from /proc/self/status: KiB of "VmLck". */
+/* Returns a number from /proc/self/status, such as the KiB of "VmLck". */
 static long status_number(const char *name)
 {
     char line[256];
@@ -47,7 +47,7 @@ static fovea_status open_with(fovea_device **out, int lock, uint32_t priority, c
     return fovea_device_open(out, "cpu", &options);
 }
 
-/* An operation of a megabyte or so, without a file. */
+/* Plans an operation of about one megabyte, without a file. */
 static fovea_status plan_operation(fovea_plan **out, fovea_device *device)
 {
     static float weight[512 * 512];
@@ -98,7 +98,8 @@ static void memory_is_locked(void **state)
     assert_int_equal(status_number("VmLck"), before);
 }
 
-/* Whether the kernel gives a thread this policy and priority: musl's functions do not ask it. */
+/* Returns whether the kernel runs a thread with this policy and priority. musl's functions do not
+ * ask the kernel. */
 static bool runs_at(pid_t id, int policy, int priority)
 {
     struct sched_param p = {0};
@@ -106,7 +107,8 @@ static bool runs_at(pid_t id, int policy, int priority)
            syscall(SYS_sched_getparam, id, &p) == 0 && p.sched_priority == priority;
 }
 
-/* Threads of this process called NAME-...; of a policy and priority unless it is -1. */
+/* Returns the number of this process's threads called NAME-... that have the policy and, unless it
+ * is -1, the priority. */
 static int threads_called(const char *name, int policy, int priority)
 {
     int found = 0;
@@ -160,7 +162,7 @@ static void workers_have_a_priority(void **state)
     fovea_device_close(device);
 }
 
-/* Runs the check of a user without rights in a process of its own. */
+/* Runs `what` as an unprivileged user in a separate process. */
 static void as_nobody(void (*what)(void))
 {
     fflush(NULL);

@@ -1,10 +1,10 @@
-/* test_reference_steps.c: no plan leaves work to a reference kernel, or to a kernel that widens
- * bfloat16 on a processor that multiplies it: every family, at sizes that users run, with every
- * type of weights and products, on every level that this processor has. Plans are dry: nothing
- * runs.
+/* test_reference_steps.c: tests that no plan uses a reference kernel, or a kernel that widens
+ * bfloat16 on a processor that multiplies it.
  *
- * Kernels are missing one combination of types, epilogue and level at a time, and a plan takes the
- * reference then without a word: it is right, and a hundred times slower. */
+ * The test makes dry plans of every family at common sizes, with every type of weights and
+ * products, for every instruction set of this processor. If a kernel lacks one combination of
+ * types, epilogue and level, a plan silently uses the reference: correct, but a hundred times
+ * slower. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -40,9 +40,9 @@ static void fault(const char *what, const char *plan, const fovea_step_info *s, 
                     s->problem, s->kernel, what, 100 * share);
 }
 
-/* The steps of a plan, on level `ctx`. References that a plan may have merge partial sums, a row or
- * a state each, for which there is no other kernel. Where there is no plan, it is of a size that
- * the family does not take. */
+/* Checks the steps of a plan on level `ctx`. Plans may use references that merge partial sums, one
+ * row or state each, because these have no other kernel. `p` is NULL if the family does not support
+ * the size. */
 static void judge(void *ctx, const fovea_plan *p, const char *plan, const fovea_plan_options *o)
 {
     const char *level = ctx;
@@ -71,7 +71,7 @@ static void judge(void *ctx, const fovea_plan *p, const char *plan, const fovea_
         fault("a reference", plan, &worst, referred);
 }
 
-/* Returns on how many levels. */
+/* Makes all plans of a model; returns the number of levels. */
 static unsigned plan_all(const fovea_model *m, const char *model)
 {
     unsigned have = 0;

@@ -1,5 +1,5 @@
-/* test_results.c: what is made of outputs: depth, classes, masks and key points against plain
- * double definitions, on outputs made here: smooth ones, and those that nobody wants. */
+/* test_results.c: compares the results made from outputs (depth, classes, masks and key points)
+ * with plain definitions in double precision, on smooth outputs and on degenerate ones. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,8 +31,8 @@ typedef struct subject {
     fovea_output out[4];
 } subject;
 
-/* Frames of width x height, shrunk until the short side is `edge`, of which the middle is seen;
- * edge 0: as they are. `names` ends with NULL. */
+/* Opens a subject with frames of width x height, which are resized until the short side is `edge`
+ * and then cropped to the centre. With edge 0 they are not resized. `names` ends with NULL. */
 static void open_subject(subject *s, const char *path, const char *const *names, uint32_t width,
                          uint32_t height, uint32_t edge)
 {
@@ -94,8 +94,8 @@ static void fill(const subject *s, size_t i, float scale)
 
 /* ---- definitions ---- */
 
-/* Whether pixel x, y of the frame is in the picture, and where: in shares of what the patches
- * cover. */
+/* Returns whether pixel (x, y) of the frame is in the picture; sets `at` to its position as a
+ * fraction of the area that patches cover. */
 static bool place(const subject *s, uint32_t x, uint32_t y, double at[2])
 {
     const fovea_plan_info *i = &s->info;
@@ -105,7 +105,7 @@ static bool place(const subject *s, uint32_t x, uint32_t y, double at[2])
     return u >= 0 && v >= 0 && u < i->width && v < i->height;
 }
 
-/* Column c of an output at a place of its grid, which goes on at its edges. */
+/* Returns column c of an output at a grid position; positions outside are clamped to the edge. */
 static double at_place(const subject *s, size_t output, double x, double y, uint32_t c)
 {
     const fovea_output_info *o = &s->output[output];
@@ -123,7 +123,7 @@ static double cubic(double x)
                    : 0;
 }
 
-/* An output of one column there, from the sixteen places around it. */
+/* Interpolates an output of one column bicubically, from the sixteen nearest grid positions. */
 static double sample_cubic(const subject *s, size_t output, const double at[2])
 {
     const fovea_output_info *o = &s->output[output];
@@ -135,8 +135,8 @@ static double sample_cubic(const subject *s, size_t output, const double at[2])
     return sum;
 }
 
-/* Column c of an output, between the four places around it; `from`, `most`: the places that
- * count along each side. */
+/* Interpolates column c bilinearly from four positions; `from` and `most` are the first and last
+ * position along each side. */
 static double blend(double value(const subject *, size_t, double, double, uint32_t),
                     const subject *s, size_t output, const double place[2], const double from[2],
                     const double most[2], uint32_t c)
@@ -149,7 +149,7 @@ static double blend(double value(const subject *, size_t, double, double, uint32
            v * ((1 - u) * value(s, output, x0, below, c) + u * value(s, output, right, below, c));
 }
 
-/* Of masks at a pixel of the picture that is run. */
+/* Returns a mask's value at a pixel of the picture that is run. */
 static double in_picture(const subject *s, size_t output, double x, double y, uint32_t c)
 {
     const fovea_output_info *o = &s->output[output];
@@ -160,7 +160,8 @@ static double in_picture(const subject *s, size_t output, double x, double y, ui
                  (const double[]){o->grid_width - 1.0, o->grid_height - 1.0}, c);
 }
 
-/* Something of the picture, at a place in shares of what the patches cover. */
+/* Samples `value`, a function of the picture's pixels, at a position given as a fraction of the
+ * area that patches cover. */
 static double sample_of(double value(const subject *, size_t, double, double, uint32_t),
                         const subject *s, size_t output, const double at[2], uint32_t c)
 {
@@ -181,7 +182,7 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* Of the classes of a query, with that of nothing. */
+/* Returns the softmax over a query's classes, including "no object", for one class. */
 static double share(const subject *s, size_t output, uint32_t query, uint32_t class)
 {
     const uint32_t n = s->output[output].columns;
@@ -192,7 +193,7 @@ static double share(const subject *s, size_t output, uint32_t query, uint32_t cl
     return 1 / sum;
 }
 
-/* The score of a class in a pixel of the picture, by all masks. */
+/* Returns the score of a class at a pixel of the picture, summed over all masks. */
 static double score_in_picture(const subject *s, size_t output, double x, double y, uint32_t class)
 {
     double sum = 0;
@@ -230,7 +231,7 @@ static void depth_case(uint32_t width, uint32_t height, uint32_t edge)
         assert_true(fabs(fmin(fmax(want * 1000, 1), 65535) - steps[i]) < 0.7);
     }
     assert_true(edge == 0 ? outside == 0 : outside > pixels / 10);
-    /* Stretched, the ends are reached. */
+    /* A stretched map reaches both ends of the range. */
     uint16_t least = UINT16_MAX, greatest = 0;
     assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 0, steps, pixels),
                      0);
@@ -241,7 +242,7 @@ static void depth_case(uint32_t width, uint32_t height, uint32_t edge)
         }
     assert_int_equal(least, 1);
     assert_int_equal(greatest, UINT16_MAX);
-    /* The picture alone has nothing outside. */
+    /* The picture alone contains no pixels outside. */
     const size_t seen = (size_t)s.info.width * s.info.height;
     float *picture = malloc(seen * sizeof *picture);
     assert_int_equal(fovea_depth_map(s.plan, s.out, 1, FOVEA_EXTENT_PICTURE, picture, seen), 0);
@@ -277,7 +278,7 @@ static void depth_of_no_numbers(void **unused)
         if (k == 0)
             assert_int_equal(steps[17], 0);
     }
-    for (size_t i = 0; i < s.output[0].rows; i++) /* all the same */
+    for (size_t i = 0; i < s.output[0].rows; i++) /* all values equal */
         data_of(&s, 0)[i] = 2;
     assert_int_equal(fovea_depth_map_u16(s.plan, s.out, 1, FOVEA_EXTENT_FRAME, 0, steps, 28 * 28),
                      0);
@@ -300,7 +301,7 @@ static void depth_of_no_numbers(void **unused)
 
 static const char *const mask_names[] = {"masks_queries_logits", "class_queries_logits", NULL};
 
-/* Queries of which some are sure of a class and some of nothing. */
+/* Fills in queries, some of which are sure of a class and some of "no object". */
 static void fill_masks(const subject *s)
 {
     const uint32_t classes = s->output[1].columns;
@@ -333,12 +334,12 @@ static void classes_by_masks(void **unused)
             best = fmax(best, score);
             chosen = k == class[i] ? score : chosen;
         }
-        assert_true(chosen >= best - 1e-5); /* one of those that are as good */
+        assert_true(chosen >= best - 1e-5); /* one of several classes with the same score */
     }
     close_subject(&s);
 }
 
-/* The pixels of a query by itself, brute force. */
+/* Computes the pixels of each query separately, by brute force. */
 static void instances(void **unused)
 {
     (void)unused;
@@ -387,7 +388,7 @@ static void instances(void **unused)
     }
     assert_int_equal(next, count);
     assert_memory_equal(map, want, sizeof map);
-    /* Fewer records, and without a map. */
+    /* With a smaller buffer for records, and without a map. */
     size_t few;
     assert_int_equal(fovea_masks(s.plan, s.out, 2, &o, found, 1, &few, map, PIXELS), 0);
     assert_int_equal(few, 1);
@@ -439,7 +440,7 @@ static void panoptic(void **unused)
     }
     for (size_t k = 0; k < count; k++)
         assert_int_equal(area[k + 1], found[k].area);
-    /* Stuff: one mask of a class. */
+    /* All masks of a "stuff" class are merged. */
     uint32_t all[64];
     for (uint32_t k = 0; k < 64; k++)
         all[k] = k;
@@ -496,7 +497,8 @@ static void masks_of_no_numbers(void **unused)
 
 static const char *const heat_names[] = {"heatmaps", NULL};
 
-/* The top of a Gaussian is found between places: its logarithm is a paraboloid, blurred too. */
+/* The peak of a Gaussian is found between grid positions: its logarithm is a paraboloid, also after
+ * blurring. */
 static void points_between_places(void **unused)
 {
     (void)unused;
@@ -526,7 +528,8 @@ static void points_between_places(void **unused)
         assert_true(points[k].score > 0.8f && points[k].score <= 1);
     }
     assert_int_equal(fovea_keypoints(s.plan, s.out, 1, points, count - 1, &count), FOVEA_EINVAL);
-    /* At the edges, of one place, and without a top: never beyond reason, never without numbers. */
+    /* Peaks at the edges, on a grid of one position, and maps without a peak give finite points
+     * inside the picture. */
     const float odd[] = {NAN, INFINITY, -INFINITY, 0, -1, 1};
     for (int c = 0; c < 6; c++) {
         for (size_t i = 0; i < s.out[0].size / 4; i++)
@@ -543,7 +546,7 @@ static void points_between_places(void **unused)
     close_subject(&s);
 }
 
-/* ---- what all have in common ---- */
+/* ---- common properties ---- */
 
 static void nothing_is_allocated(void **unused)
 {
@@ -570,8 +573,8 @@ static void nothing_is_allocated(void **unused)
     close_subject(&mask);
 }
 
-/* A box of a query that has the middle quarter of the picture that was run: its corners are pixels
- * of the frame, which is shrunk by 1.5 and loses 192 pixels at each side. */
+/* A query's box that covers the middle quarter of the picture has its corners in frame pixels. The
+ * frame is shrunk by 1.5 and loses 192 pixels at each side. */
 static void boxes_lie_in_the_frame(void **unused)
 {
     (void)unused;

@@ -1,6 +1,6 @@
-/* test_sequence.c: sequences: any division into calls, saving and going on elsewhere, forks, states
- * of others, what a failing call leaves behind, many steps without growth; and a lone mixer. What
- * the numbers are is in test_language.py.
+/* test_sequence.c: tests sequences: any split into calls, saving and resuming, forks, states of
+ * other sequences, failing calls, many steps without growth, and a single mixer. test_language.py
+ * tests the values.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -89,7 +89,7 @@ static fovea_model *load(const char *name)
     return m;
 }
 
-/* Gated DeltaNet, or the transformer; `other`: with other values. */
+/* Returns Gated DeltaNet or the transformer; `other` selects other weights. */
 static fovea_model *language(bool softmax, bool other)
 {
     struct checkpoint c = {.n = 0};
@@ -181,7 +181,7 @@ static void pieces(void **unused)
     }
 }
 
-/* Token by token any division gives the same bits as long as no call is of one token. */
+/* Any split gives the same bits, as long as no call has only one token. */
 static void bits(void **unused)
 {
     (void)unused;
@@ -211,7 +211,8 @@ static char *saved(const fovea_sequence *s)
     return out;
 }
 
-/* A sequence moved elsewhere goes on to the last bit, and so does a fork; neither sees the other.
+/* A saved and restored sequence continues with the same bits, and so does a fork. Neither affects
+ * the other.
  */
 static void moved(void **unused)
 {
@@ -249,7 +250,7 @@ static void moved(void **unused)
     fovea_device_close(device);
 }
 
-/* A state of another sequence is refused, and the sequence stays as it was. */
+/* The state of another sequence is refused and leaves the sequence unchanged. */
 static void strangers(void **unused)
 {
     (void)unused;
@@ -326,7 +327,7 @@ static void errors(void **unused)
     fovea_device_close(device);
 }
 
-/* A cache that is cut gives what it gave before. */
+/* After a cache is truncated, the same tokens give the same results as the first time. */
 static void cut(void **unused)
 {
     (void)unused;
@@ -344,7 +345,7 @@ static void cut(void **unused)
     fovea_device_close(device);
 }
 
-/* After it is made nothing is allocated; 10^5 steps stay numbers. */
+/* After its creation a sequence allocates nothing. After 10^5 steps the values are still finite. */
 static void steady(void **unused)
 {
     (void)unused;
@@ -368,7 +369,7 @@ static void steady(void **unused)
     fovea_device_close(device);
 }
 
-/* A mixer by itself: rows with gaps between them, in pieces. */
+/* A mixer alone, on rows with gaps, in pieces. */
 static void lone(void **unused)
 {
     (void)unused;

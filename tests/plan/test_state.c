@@ -1,6 +1,5 @@
-/* test_state.c: the memory of causal operations: what a failing call leaves behind, saving and
- * going on elsewhere, and that nothing is allocated once a state is there. What the numbers are is
- * in test_causal.c.
+/* test_state.c: tests the states of causal operations: failing calls, saving and resuming, and that
+ * nothing is allocated after a state is created. test_causal.c tests the values.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -21,7 +20,7 @@ static const struct {
     const char *attention;
     int normalise;
     size_t floats;
-    uint32_t capacity; /* of a cache */
+    uint32_t capacity; /* tokens that a cache holds */
 } kinds[] = {
     {"linear:elu1", 1, HEADS *(D *DV + D)},
     {"linear:identity", 0, HEADS *D *DV},
@@ -84,7 +83,7 @@ static void step(fovea_state *s, const trial *t, uint32_t row, float *out)
         fail_msg("%s: %s", t->options.attention, fovea_error());
 }
 
-/* Sizes and inputs; a new state and a reset one are zero. */
+/* Sizes and inputs are checked. New and reset states are zero. */
 static void begin(void **unused)
 {
     (void)unused;
@@ -115,7 +114,8 @@ static void begin(void **unused)
     fovea_device_close(device);
 }
 
-/* A sequence moved from state to state goes on to the last bit; one state does not see another. */
+/* A sequence that moves to another state continues with the same bits. States do not affect each
+ * other. */
 static void moved(void **unused)
 {
     (void)unused;
@@ -144,7 +144,7 @@ static void moved(void **unused)
     fovea_device_close(device);
 }
 
-/* Whatever is wrong with a call, the state stays. */
+/* A call with any error leaves the state unchanged. */
 static void errors(void **unused)
 {
     (void)unused;
@@ -191,7 +191,7 @@ static void refused(fovea_device *device, const fovea_attention_options *o, fove
     assert_null(s);
 }
 
-/* Only what has a state. */
+/* Only operations with a state can create one. */
 static void refusals(void **unused)
 {
     (void)unused;
@@ -214,8 +214,8 @@ static void refusals(void **unused)
     fovea_device_close(device);
 }
 
-/* Steps, pieces and chunks give the same up to rounding, with the gates made of q and k, the output
- * normalised and multiplied, and 16-bit rows, which need steps before and after the scan. */
+/* Steps, pieces and chunks give the same result up to rounding, with gates computed from q and k, a
+ * normalised and multiplied output, and 16-bit rows, which need steps before and after the scan. */
 static void followed(void **unused)
 {
     (void)unused;
@@ -264,7 +264,7 @@ static void followed(void **unused)
     fovea_device_close(device);
 }
 
-/* A cache gives what attention to all tokens at once does, in whatever pieces they come. */
+/* A cache gives the results of attention over all tokens at once, for any split into pieces. */
 static void pieces_of_softmax(void **unused)
 {
     (void)unused;
@@ -293,8 +293,7 @@ static void pieces_of_softmax(void **unused)
     fovea_device_close(device);
 }
 
-/* A cache holds the number of tokens that it was made for and no more, also if they come from a
- * saved state. */
+/* A cache holds exactly its capacity of tokens, including tokens from a saved state. */
 static void capacity(void **unused)
 {
     (void)unused;
@@ -333,7 +332,7 @@ static void capacity(void **unused)
     trial_free(&t);
 
     static const uint32_t capacities[] = {0, (1u << 24) + 1,
-                                          1u << 24}; /* the last: of 2^30 values */
+                                          1u << 24}; /* the last size: 2^30 values */
     for (size_t i = 0; i < sizeof capacities / sizeof *capacities; i++) {
         o.keys = capacities[i];
         refused(device, &o, FOVEA_EINVAL);

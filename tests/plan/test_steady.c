@@ -1,4 +1,4 @@
-/* test_steady.c: a planned frame costs no allocation, no page fault and no file access. */
+/* test_steady.c: tests that a frame of a plan needs no allocation, page fault or file access. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ typedef struct costs {
     int64_t faults, reads;
 } costs;
 
-/* Read system calls of this process so far, those of this function included, or 0. */
+/* Returns the read system calls of this process so far, including those of this function, or 0. */
 static int64_t read_calls(void)
 {
     static char text[1024];
@@ -49,7 +49,7 @@ static costs costs_now(void)
 {
     fovea_memory memory = FOVEA_MEMORY_INIT;
     costs c;
-    c.reads = read_calls(); /* first: it allocates, and may fault */
+    c.reads = read_calls(); /* first, because it allocates and may fault */
     fovea_memory_query(&memory);
     c.library = memory.allocations;
     c.faults = fault_count();
@@ -77,8 +77,8 @@ static void frames_of(fovea_model *model, int frames, const char *attention,
     for (int i = 0; i < 2; i++)
         assert_int_equal(fovea_run(plan, &frame, &out, 1), FOVEA_OK);
 
-    /* A fault of frames comes again. One that does not is the system's: on a loaded machine a
-     * worker first sleeps where it only spun before, which is code that nothing had run. */
+    /* A fault caused by frames recurs. A single fault is the system's: on a loaded machine a worker
+     * may sleep for the first time, which runs code that was never touched before. */
     int64_t faults = 1;
     for (int tries = 0; tries < 3 && faults; tries++) {
         const costs idle = costs_now(), before = costs_now();
@@ -104,7 +104,7 @@ static void hundred_frames(const char *attention, fovea_schedule schedule, int r
     frames_of(fixture_load(), 100, attention, schedule, resized);
 }
 
-/* Larger models, at another size than that of their tables. */
+/* Runs ten frames of a larger model, at another size than that of its tables. */
 static void ten_frames(const char *name, const char *attention, fovea_schedule schedule,
                        int resized)
 {
@@ -145,7 +145,7 @@ static void vitpose_stepwise(void **state)
 
 enum { BOX_OUTPUTS = 10 };
 
-/* Boxes of a detector, with what finds them. */
+/* Finds the boxes of a detector, without an allocation. */
 static void boxes_of(const char *path, const char *const *names, size_t n)
 {
     enum { MOST = 100 };
@@ -182,14 +182,14 @@ static void boxes_of(const char *path, const char *const *names, size_t n)
     assert_int_equal(costs_now().library, before.library);
     assert_int_equal(heap, 0);
     assert_true(count > 0);
-    /* Without all that it takes nothing is written. */
+    /* With a missing or small output nothing is written. */
     assert_int_equal(fovea_detections(plan, out, n - 1, found, MOST, &count), FOVEA_EINVAL);
     out[1].size--;
     assert_int_equal(fovea_detections(plan, out, n, found, MOST, &count), FOVEA_EINVAL);
     for (size_t i = 0; i < n; i++)
         free(out[i].data);
     fovea_plan_free(plan);
-    /* A plan that lacks one of them finds none. */
+    /* A plan without one of the outputs finds no boxes. */
     options.n_outputs = 1;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
     assert_int_equal(fovea_detections(plan, out, 1, found, MOST, &count), FOVEA_EINVAL);
@@ -218,7 +218,7 @@ static void boxes_of_queries(void **state)
     boxes_of(TEST_DATA "/golden/models/rf-detr-02", names, 2);
 }
 
-/* One small model of every family and dialect that tests/data has. */
+/* Runs one small model of every family and variant in tests/data. */
 static void every_family(void **state)
 {
     (void)state;
@@ -275,7 +275,7 @@ static void hybrid_stepwise(void **state)
     hundred_frames("softmax+mala@0", FOVEA_SCHEDULE_STEPWISE, 1);
 }
 
-/* The hook must see the library's heap, or the test could not fail. */
+/* The hook must count the library's calls, otherwise the test could not fail. */
 static void hook_counts(void **state)
 {
     (void)state;

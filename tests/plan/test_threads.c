@@ -1,10 +1,11 @@
-/* test_threads.c: plans in several threads at once: two on one device, two that are made at once,
- * one on the caller's own threads. Under ThreadSanitizer, see tsan.sh, for what a result does not
- * show.
+/* test_threads.c: tests plans in several threads at once: two on one device, two that are made at
+ * the same time, and one on the caller's own threads. tsan.sh runs it under ThreadSanitizer,
+ * because results do not show every race.
  *
  *   test_threads [--planted]
  *
- * --planted: one plan in two threads, which its rules forbid: the sanitizer must object.
+ * --planted: runs one plan in two threads, which is forbidden, so that the sanitizer must report
+ * it.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,15 +25,15 @@
 
 enum { FRAMES = 12, LANES = 8 };
 
-/* What one thread does. */
+/* The work of one thread. */
 struct job {
     fovea_model *model;
     fovea_device *device;
     const char *attention;
-    fovea_plan *plan; /* NULL: it makes its own */
+    fovea_plan *plan; /* NULL: the thread makes its own plan */
     float *out;
     size_t values;
-    int failed; /* frames, or the plan */
+    int failed; /* number of failed frames, or 1 if the plan failed */
 };
 
 static void *run_frames(void *arg)
@@ -66,7 +67,7 @@ static void run_both(struct job job[2])
         pthread_join(thread[i], NULL);
 }
 
-/* Of a plan alone, on one thread. */
+/* Returns the result of a plan that runs alone on one thread. */
 static float *reference(fovea_model *model, const char *attention, size_t *values)
 {
     fovea_device *device = fixture_device(1);
@@ -107,7 +108,7 @@ static void two_plans_on_one_device(void **state)
     fovea_device_close(device);
 }
 
-/* They pack the same weights, choose by the same wisdom. */
+/* Both pack the same weights and read the same wisdom. */
 static void two_plans_made_at_once(void **state)
 {
     (void)state;
@@ -137,7 +138,7 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-/* A thread for each: slow, and as free in its order as any executor. */
+/* Starts one thread per lane, so that lanes run in any order. */
 static void parallel_for(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx)
 {
     pthread_t thread[LANES];
@@ -175,7 +176,7 @@ static void own_threads_and_the_pool(void **state)
     fovea_device_close(device);
 }
 
-/* A child has no workers: it runs, frees and closes without them. */
+/* A forked child has no workers. It runs, frees and closes without them. */
 static void forked(void **state)
 {
     (void)state;

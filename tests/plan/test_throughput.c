@@ -1,6 +1,7 @@
-/* test_throughput.c: plans for throughput devices: whole models, in one piece, in super-chunks, in
- * buffers of limited size and with rows of 16 bits, compute what the CPU computes. One model in
- * seven, or in as many as --every says.
+/* test_throughput.c: tests plans for throughput devices: whole models, in one piece, in
+ * super-chunks, in buffers of limited size and with 16-bit rows, give the results of the CPU.
+ *
+ * By default it tests one model in seven; --every sets another stride.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +24,8 @@
 static const struct subject {
     const char *model, *attention;
     uint32_t width, height;
-    const char *chosen_from; /* what queries are chosen from by scores that are close together */
+    const char
+        *chosen_from; /* output by whose scores, which are close together, queries are selected */
 } subjects[] = {
     {GOLDEN "vit-01", NULL, 0, 0},
     {GOLDEN "dinov2-03", NULL, 131, 75},
@@ -50,7 +52,7 @@ static const struct subject {
     {GOLDEN "rf-detr-02", "mala", 98, 84, "backbone_features"},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
-static int stride = 7; /* of the subjects that are tried */
+static int stride = 7; /* tests every `stride`-th subject */
 
 static void succeed(fovea_status status)
 {
@@ -60,7 +62,7 @@ static void succeed(fovea_status status)
 
 enum { OUTPUTS = 64 };
 
-/* One subject with some of its outputs, on the CPU. */
+/* One subject with some of its outputs, run on the CPU. */
 struct trial {
     const struct subject *subject;
     fovea_model *model;
@@ -76,7 +78,7 @@ static uint64_t activations(const fovea_plan_info *i)
     return i->residual + i->states + i->chunks + i->scratch + i->staging;
 }
 
-/* Runs `plan`; the outputs are to be freed. */
+/* Runs `plan`; the caller frees the outputs. */
 static void run(float *out[OUTPUTS], struct trial *t, fovea_plan *plan)
 {
     fovea_output outs[OUTPUTS];
@@ -97,7 +99,8 @@ static void drop(float *out[OUTPUTS], const struct trial *t)
         free(out[i]);
 }
 
-/* `rounded`: rows will have 16 bits, so that scores may come in another order. */
+/* Begins a trial. `rounded` means that rows will have 16 bits, so that the order of scores may
+ * change. */
 static void begin(struct trial *t, const struct subject *s, bool all, bool rounded)
 {
     const bool chosen = rounded && s->chosen_from;
@@ -149,7 +152,7 @@ static void compare(const struct trial *t, float *const got[OUTPUTS], double bou
         for (size_t i = 0; i < t->values[k]; i++) {
             const double want = (double)t->want[k][i], off = fabs((double)got[k][i] - want);
             top = fmax(top, fabs(want));
-            worst = off <= worst ? worst : off; /* NaN is kept */
+            worst = off <= worst ? worst : off; /* keeps NaN */
         }
         if (!(worst <= bound * top))
             fail_msg("%s, %s, output %zu: off by %g, largest value %g", t->subject->model,
@@ -157,7 +160,7 @@ static void compare(const struct trial *t, float *const got[OUTPUTS], double bou
     }
 }
 
-/* Plans and runs the subject on a device of `fake`, and compares. */
+/* Plans and runs the subject on a fake device and compares the outputs. */
 static fake_account agree(struct trial *t, const fake_options *fake,
                           const fovea_plan_options *options, double bound, fovea_plan_info *info)
 {
@@ -169,7 +172,8 @@ static fake_account agree(struct trial *t, const fake_options *fake,
         fail_msg("%s, %s: %s", t->subject->model,
                  t->subject->attention ? t->subject->attention : "its own", fovea_error());
     fovea_plan_query(plan, info);
-    for (int again = 0; again < 2; again++) { /* what the first frame left must not matter */
+    for (int again = 0; again < 2;
+         again++) { /* the second run shows whether the first frame affects the next one */
         run(got, t, plan);
         compare(t, got, bound);
         drop(got, t);
@@ -198,7 +202,7 @@ static void in_one_piece(void **state)
     assert_true(parted > 10u / (unsigned)stride);
 }
 
-/* Chunks that divide nothing, that are larger than everything, that the plan chooses. */
+/* Chunks of odd sizes, larger than all rows, and chosen by the plan. */
 static void in_super_chunks(void **state)
 {
     (void)state;
@@ -223,18 +227,19 @@ static void in_super_chunks(void **state)
     assert_true(cut > 1000 && parted > 10);
 }
 
-/* Smaller steps for the models that are fast. */
+/* Returns the next smaller buffer size to try; fast models take smaller steps. */
 static uint64_t less(uint64_t bytes, const struct subject *s)
 {
     return strncmp(s->model, "synthetic:", 10) == 0 ? bytes / 5 * 3 : bytes / 5 * 4;
 }
 
-/* Buffers as small as they can be, found by asking for less and less. */
+/* Reduces the buffer size step by step to the smallest that a plan accepts. */
 static void in_small_buffers(void **state)
 {
     (void)state;
     uint32_t more = 0;
-    for (int i = 5 % stride; i < SUBJECTS; i += stride) { /* the one of many tokens too */
+    for (int i = 5 % stride; i < SUBJECTS;
+         i += stride) { /* includes the subject with many tokens */
         struct trial t;
         fovea_plan_info whole = FOVEA_PLAN_INFO_INIT, info = FOVEA_PLAN_INFO_INIT;
         fake_options fake = {0};
@@ -264,13 +269,14 @@ static void in_small_buffers(void **state)
     assert_true(more > 0);
 }
 
-/* The limit is kept, by streaming where all rows at once would pass it, or the plan fails. */
+/* A plan stays within the memory limit by streaming, if all rows at once exceed it, or else fails.
+ */
 static void in_little_memory(void **state)
 {
     (void)state;
     uint32_t cut = 0;
     for (int i = stride / 2; i < SUBJECTS; i += stride)
-        for (int own = 0; own < 2; own++) { /* the caller's limit; the device's memory */
+        for (int own = 0; own < 2; own++) { /* 0: the caller's limit; 1: the device's memory */
             struct trial t;
             fovea_plan_info whole = FOVEA_PLAN_INFO_INIT, info = FOVEA_PLAN_INFO_INIT;
             fake_options fake = {0};
@@ -303,7 +309,7 @@ static void in_little_memory(void **state)
     assert_true(cut > 1000);
 }
 
-/* Rows of 16 bits: close to float32, in less memory, in one piece and in chunks. */
+/* 16-bit rows give results close to float32 in less memory, in one piece and in chunks. */
 static void in_half_the_bits(void **state)
 {
     (void)state;
@@ -349,8 +355,8 @@ static int right_step(const fovea_step_check *check, void *payload)
     return 0;
 }
 
-/* Kernels and models are judged as well where calls deal rows to partial states, and rows have 16
- * bits or weights 8. */
+/* Verification of kernels and models also works if calls distribute rows to partial states, with
+ * 16-bit rows and with int8 weights. */
 static void verified(void **state)
 {
     (void)state;
@@ -374,7 +380,7 @@ static void verified(void **state)
     fovea_device_close(device);
 }
 
-/* A plan keeps its device, and with it the packed weights in its memory, until it is gone. */
+/* A plan keeps its device, and the packed weights in device memory, until it is freed. */
 static void closed_before_its_plan(void **state)
 {
     (void)state;
@@ -398,7 +404,7 @@ static void closed_before_its_plan(void **state)
     end(&t);
 }
 
-/* A state that cannot be made zero again is not said to be. */
+/* Resetting a state fails if the device is lost. */
 static void reset_of_a_lost_device(void **state)
 {
     (void)state;

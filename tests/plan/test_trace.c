@@ -1,5 +1,5 @@
-/* test_trace.c: what a traced frame tells of its calls, and the rates of devices, on every device
- * that this machine has.
+/* test_trace.c: tests the calls that a traced frame records, and the rates of devices, on every
+ * device of this machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static int drop(void **state)
     return 0;
 }
 
-/* Without the user's compiled kernels. */
+/* Opens a device without the user's compiled kernels. */
 static fovea_device *open_device(const char *id)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
@@ -55,7 +55,8 @@ static size_t steps_of(const fovea_plan *plan)
     return n;
 }
 
-/* Every step has calls, of rows that are its own, and at times that follow one another. */
+/* Checks that every step has calls, that the calls cover the step's rows, and that their times are
+ * ordered. */
 static void check_events(const fovea_plan *plan, size_t n, uint32_t workers)
 {
     const size_t steps = steps_of(plan);
@@ -111,7 +112,7 @@ static void trace_plan(fovea_plan *plan, uint32_t workers)
     assert_true(fovea_plan_seconds(plan) == 0);
     float *plain = run(plan, &values);
     const fovea_status status = fovea_plan_trace(plan, events, CAPACITY);
-    if (status == FOVEA_ENOTSUP) { /* a driver that tells no times */
+    if (status == FOVEA_ENOTSUP) { /* the driver does not report times */
         free(plain);
         return;
     }
@@ -126,7 +127,8 @@ static void trace_plan(fovea_plan *plan, uint32_t workers)
     check_events(plan, calls, workers);
     check_workers(calls);
     check_flight(plan);
-    /* Short of room: the same calls are counted, and nothing is written after it. */
+    /* A buffer that is too small: all calls are counted, and nothing is written after the buffer.
+     */
     memset(events, 0xee, sizeof events);
     assert_int_equal(fovea_plan_trace(plan, events, 3), FOVEA_OK);
     free(run(plan, &again));
@@ -174,7 +176,7 @@ static void dry_plans_have_no_trace(void **state)
     fovea_device_close(device);
 }
 
-/* Of any processor: between 10 MFLOP/s and 10 PFLOP/s, 1 MB/s and 100 TB/s. */
+/* Plausible rates of a processor: 10 MFLOP/s to 10 PFLOP/s, 1 MB/s to 100 TB/s. */
 static void rates_are_plausible(void **state)
 {
     (void)state;
@@ -186,7 +188,8 @@ static void rates_are_plausible(void **state)
         fovea_memory_query(&before);
         assert_int_equal(fovea_device_rates(device, &rates), FOVEA_OK);
         fovea_memory_query(&after);
-        assert_true(after.current <= before.current + (1 << 16)); /* compiled kernels stay */
+        assert_true(after.current <=
+                    before.current + (1 << 16)); /* compiled kernels stay allocated */
         assert_true(rates.flops > 1e7 && rates.flops < 1e16);
         assert_true(rates.read > 1e6 && rates.read < 1e14);
         assert_true(rates.copy > 1e6 && rates.copy < 1e14);

@@ -1,5 +1,5 @@
-/* test_trial.c: every kernel of the CPU in every step of small plans is found right, and wrong
- * ones are found wrong. */
+/* test_trial.c: tests that the verification accepts every CPU kernel in every step of small plans
+ * and rejects wrong kernels. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,7 +89,7 @@ static void models(void **state)
 
 /* ---- kernels that are wrong on purpose ---- */
 
-static const fv_kernel *spoilt; /* a right one, for the others to spoil */
+static const fv_kernel *spoilt; /* a correct kernel that the others call and then spoil */
 
 static float *element(const fv_args *a, const fv_call *c, int operand, uint32_t row, uint32_t col)
 {
@@ -214,7 +214,7 @@ static void wrong_ones_are_found(void **state)
     fv_cases_close(c);
 }
 
-/* A kernel that takes its input for its output is as wrong the second time. */
+/* In-place kernels overwrite their input, so a trial must restore it before each run. */
 static void runs_leave_inputs_as_they_are(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void runs_leave_inputs_as_they_are(void **state)
 
 /* ---- time ---- */
 
-/* A product by another library is several commands, of which it shows the last one only. */
+/* A product by another library consists of several commands, but only the last one is visible. */
 static void all_commands_are_timed(void **state)
 {
     static const char name[] = "gemm_f32_clblast_cl";
@@ -276,7 +276,7 @@ static void all_commands_are_timed(void **state)
             fv_trial_open(&r, other, &p->graph, &p->graph.step[0], &p->chosen.step[0].tiles, 0, 0),
             FOVEA_OK);
         assert_int_equal(fv_trial_kernel_open(&t, r, k, &knobs), FOVEA_OK);
-        double share = 0; /* of the clock's time; the first run compiles */
+        double share = 0; /* share of wall-clock time; the first run compiles */
         for (int i = 0; i < 5; i++) {
             const double begin = fv_machine_seconds();
             assert_int_equal(fv_trial_kernel_run(t, &seconds), FOVEA_OK);
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(runs_leave_inputs_as_they_are), cmocka_unit_test(no_memory_is_no_leak)};
     if (fovea_device_open(&device, "cpu", NULL) != FOVEA_OK)
         return 1;
-    /* CLBlast compiles for a long time. */
+    /* Slow, because CLBlast compiles. */
     const struct CMUnitTest long_tests[] = {cmocka_unit_test(all_commands_are_timed)};
     const bool more = argc > 1 && strcmp(argv[1], "--long") == 0;
     const int failed = more ? cmocka_run_group_tests(long_tests, NULL, NULL)

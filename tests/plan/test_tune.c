@@ -1,5 +1,5 @@
-/* test_tune.c: the tuner: contests, what plans take from it, interruption, the journal, memory that
- * runs out. */
+/* test_tune.c: tests the tuner: contests, plans that use its results, interruption, the journal,
+ * and failing allocations. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ typedef struct runners {
     uint32_t fail_at; /* 0: never */
 } runners;
 
-/* A machine that gets slower and slower, and stumbles at times. */
+/* Simulates a machine that becomes slower and has occasional outliers. */
 static fovea_status run(void *ctx, uint32_t who, double *seconds)
 {
     runners *r = ctx;
@@ -59,7 +59,8 @@ static void contests(void **state)
     assert_true(fv_score_beats(&score[1], 0.97) && !fv_score_beats(&score[1], 0.8));
     assert_false(fv_score_beats(&(fv_score){.ratio = 0.9, .rounds_won = 0.7}, 0.97));
     assert_true(fabs(score[3].ratio - 3) < 0.2);
-    assert_true(r.runs[0] >= 10 && r.runs[3] < r.runs[0]); /* the slow one went home */
+    assert_true(r.runs[0] >= 10 &&
+                r.runs[3] < r.runs[0]); /* the slow candidate was dropped early */
 
     r = (runners){.seconds = {1, 1, 1, 1}, .fail_at = 7};
     assert_int_equal(fv_contest_run(&c, score), FOVEA_EDEVICE);
@@ -78,7 +79,7 @@ static uint32_t first_cpu(void)
     return cpu;
 }
 
-/* Takes half of the processor that the contest runs on. */
+/* Takes half of the processor's time on which the contest runs. */
 static void *intrude(void *payload)
 {
     _Atomic uint32_t *go_on = payload;
@@ -100,7 +101,7 @@ static fovea_status compute(void *ctx, uint32_t who, double *seconds)
     return FOVEA_OK;
 }
 
-/* In a thread of its own, so that the test's may have any processor again. */
+/* Runs in a separate thread, so that the test's own thread keeps its affinity. */
 static void *measure_meanwhile(void *payload)
 {
     fv_score *score = payload;
@@ -194,7 +195,7 @@ static void plans_are_tuned(void **state)
     free(a);
     free(b);
 
-    /* The same again has nothing to measure. */
+    /* Tuning the same again measures nothing. */
     succeed(tune(&report, model, device, NULL));
     assert_int_equal(report.candidates, 0);
     assert_int_equal(report.facts, 0);
@@ -206,7 +207,7 @@ static void plans_are_tuned(void **state)
     fovea_device_close(device);
 }
 
-/* A plan that asks for it tunes before it is made; a dry one never. */
+/* A plan with rigor tunes before it is made; a dry plan never does. */
 static void rigor_of_options(void **state)
 {
     (void)state;
@@ -275,7 +276,7 @@ static fovea_status no_sweep(void *ctx, const fv_fact *fact)
     return FOVEA_OK;
 }
 
-/* What the caller wants of a sweep is not what others should have. */
+/* A sweep that the caller's options force is not stored in wisdom. */
 static void own_ways_are_not_remembered(void **state)
 {
     (void)state;
@@ -289,7 +290,7 @@ static void own_ways_are_not_remembered(void **state)
     fovea_device_close(device);
 }
 
-/* With more rigor what is known is measured once more. */
+/* A higher rigor measures known facts again. */
 static void exhaustive(void **state)
 {
     (void)state;
@@ -324,11 +325,12 @@ static void stopped_at_any_time(void **state)
     fovea_wisdom_forget();
     fovea_memory_query(&memory);
     uint32_t most = 0;
-    for (int i = 0; i < 6; i++) { /* how many calls there are depends on the clock */
+    for (int i = 0; i < 6; i++) { /* the number of calls depends on the clock */
         watch w = {.stop_at = 1 + i * all.calls / 10};
         o.payload = &w;
         succeed(fovea_tune_attention(&report, device, &op, &o));
-        assert_int_equal(report.complete, w.calls < w.stop_at); /* this one may have had fewer */
+        assert_int_equal(report.complete,
+                         w.calls < w.stop_at); /* this run may have made fewer calls */
         assert_int_equal(fv_wisdom_count(fv_wisdom_global()), report.facts);
         most = report.facts > most ? report.facts : most;
         fovea_wisdom_forget();
@@ -343,7 +345,7 @@ static void stopped_at_any_time(void **state)
     assert_false(report.complete);
     assert_int_equal(report.facts, 0);
 
-    /* What was found in time has proved itself. */
+    /* Everything that a time limit leaves has been compared with the estimate. */
     report.complete = 0;
     for (o.seconds = 0.01; !report.complete; o.seconds *= 1.5) {
         succeed(fovea_tune_attention(&report, device, &op, &o));
@@ -377,10 +379,10 @@ static void journal(void **state)
     options.journal = path;
     succeed(fovea_tune_attention(&report, device, &o, &options));
     assert_int_equal(report.skipped, 0);
-    assert_int_equal(access(path, F_OK), -1); /* all came back */
+    assert_int_equal(access(path, F_OK), -1); /* every candidate finished */
     fovea_wisdom_forget();
 
-    /* As if the process had ended while it tried the estimate's kernel for the first step. */
+    /* Simulates a process that died while it tried the estimated best kernel of the first step. */
     succeed(fovea_attention_plan_create(&p, device, &o));
     assert_true(fovea_plan_step(p, 0, &usual));
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
@@ -396,7 +398,8 @@ static void journal(void **state)
     assert_true(fovea_plan_step(p, 0, &step));
     assert_string_not_equal(step.kernel, usual.kernel);
     fovea_plan_free(p);
-    assert_int_equal(access(path, F_OK), 0); /* until the wisdom is saved by who tunes */
+    assert_int_equal(access(path, F_OK),
+                     0); /* the journal stays until the tuning process saves its wisdom */
 
     write_file(path, "something else\n");
     assert_int_equal(fovea_tune_attention(&report, device, &o, &options), FOVEA_EWISDOM);
@@ -447,7 +450,8 @@ static void two_tuners_of_one_journal(void **state)
     succeed(fovea_tune_attention(&report, rival.device, &o, &options));
     assert_true(rival.met);
     succeed(rival.status);
-    assert_int_equal(rival.report.skipped, 0); /* what another tries has not ended anything */
+    assert_int_equal(rival.report.skipped,
+                     0); /* candidates of a running tuner do not count as crashed */
     assert_int_equal(report.skipped, 0);
     assert_int_equal(access(path, F_OK), -1);
     strcat(path, ".lock");
@@ -458,7 +462,7 @@ static void two_tuners_of_one_journal(void **state)
 
 /* ---- memory ---- */
 
-/* Whatever allocation fails, the tuner says so, leaks nothing and leaves a store that works. */
+/* Any failing allocation is reported, leaks nothing and leaves a usable store. */
 static void out_of_memory(void **state)
 {
     (void)state;
@@ -487,7 +491,7 @@ static void out_of_memory(void **state)
 
 int main(void)
 {
-    setenv("FOVEA_TUNE_BUSY", "keep", 1); /* the machine runs other tests too */
+    setenv("FOVEA_TUNE_BUSY", "keep", 1); /* the machine runs other tests at the same time */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contests),
         cmocka_unit_test(a_busy_machine_is_seen),

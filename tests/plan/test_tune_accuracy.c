@@ -1,5 +1,5 @@
-/* test_tune_accuracy.c: the types of products that are accurate enough: what is found, what is
- * kept when the search is stopped, memory that runs out. */
+/* test_tune_accuracy.c: tests the search for products' types that are accurate enough: what it
+ * finds, what it keeps when it is stopped, and failing allocations. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static fovea_plan_options options(void)
     fovea_plan_options o = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
     o.outputs = names;
     o.n_outputs = 1;
-    o.compute = FOVEA_COMPUTE_BF16; /* what it is does not matter, nor does this: */
+    o.compute = FOVEA_COMPUTE_BF16; /* neither this value nor `dry` affects the search */
     o.dry = 1;
     return o;
 }
@@ -51,7 +51,7 @@ static fovea_accuracy_report found(double bound)
     return r;
 }
 
-/* What FOVEA_COMPUTE_AUTO comes to. */
+/* Returns the info of a plan with FOVEA_COMPUTE_AUTO. */
 static fovea_plan_info planned(void)
 {
     fovea_plan *p;
@@ -77,7 +77,8 @@ static void bounds(void **state)
     assert_int_equal(planned().compute, r.compute);
     assert_string_equal(planned().compute_source, "wisdom");
 
-    /* Between int8 and bfloat16 a mix is sought, and never more than all products are kept. */
+    /* For a bound between the cosines of int8 and bfloat16, a mix is searched, and not all products
+     * stay bfloat16. */
     const double between = (r.int8.cosine + r.bf16.cosine) / 2;
     r = found(between);
     assert_true(r.mixed.tried ? r.mixed.cosine >= between && r.bf16_count > 0 : r.bf16_count == 0);
@@ -118,15 +119,15 @@ static int count_down(const fovea_tune_progress *p, void *left)
     return (*(int *)left)-- == 0;
 }
 
-/* Between int8 and bfloat16, so that a mix is sought. */
+/* Returns a bound between the cosines of int8 and bfloat16, so that a mix is searched. */
 static double between(void)
 {
     const fovea_accuracy_report r = found(0.5);
     return (r.int8.cosine + r.bf16.cosine) / 2;
 }
 
-/* Wherever it is stopped, what was found is a fact, and what was not is none. How often it asks
- * depends on how steady the clock is, so that the places are further and further apart. */
+/* Stops the search after more and more calls. Wherever it stops, a result that was found is in
+ * wisdom, and no other is. The number of calls depends on the clock, so the intervals grow. */
 static void stop_everywhere(double bound)
 {
     bool complete = false, any = false, none = false;
@@ -161,7 +162,7 @@ static void stopped(void **state)
     assert_false(r.complete || r.found);
 }
 
-/* Every allocation that fails is a status, and leaves nothing allocated. */
+/* Every failing allocation returns a status and leaks nothing. */
 static void no_memory(void **state)
 {
     (void)state;

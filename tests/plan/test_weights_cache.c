@@ -1,5 +1,5 @@
-/* test_weights_cache.c: packed weights that are kept in files. Outputs have the same bits with and
- * without them, whatever happens to the files, the model and the folder. */
+/* test_weights_cache.c: tests packed weights that are cached in files. Outputs have the same bits
+ * with and without the cache, whatever happens to the files, the model and the folder. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #define W 192
 #define FOUR_W 768
 
-/* Wide enough for weights that are worth a file: q, k, v, proj, fc1 and fc2 of two blocks. */
+/* Wide enough for weights to be cached: q, k, v, proj, fc1 and fc2 of two blocks. */
 static const struct line wide[] = {
     {"embeddings.cls_token", 1, W, {CLS}},
     {"embeddings.position_embeddings", 1 + SIDE *SIDE, W, {POS}},
@@ -60,7 +60,7 @@ static const char *in_cache(const char *name)
     return path;
 }
 
-/* Names of the cache's files, whatever they are. */
+/* Lists the names of all files in the cache folder. */
 static size_t files_of_cache(char name[][NAME_MOST], size_t most)
 {
     size_t n = 0;
@@ -99,7 +99,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Seconds since the model's file was changed. */
+/* Returns the seconds since the model's file was changed. */
 static double age(void)
 {
     struct stat st;
@@ -110,8 +110,8 @@ static double age(void)
            1e-9 * (double)(now.tv_nsec - st.st_ctim.tv_nsec);
 }
 
-/* A file is known by its bytes for two seconds, and after three by its place on the disk: under
- * another name in the cache. */
+/* A file that changed less than two seconds ago is identified by a hash of its bytes, later by its
+ * location on disk, which gives other names in the cache. Waiting three seconds is safe. */
 #define YOUNG 2
 static void wait_until_settled(void)
 {
@@ -120,7 +120,7 @@ static void wait_until_settled(void)
         nanosleep(&pause, NULL);
 }
 
-/* Before each test, that no file changes its name during one. */
+/* Runs before each test, so that cache names do not change during a test. */
 static int settle(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static uint64_t run(float *out, const char *with)
     return own;
 }
 
-/* With the cache, the output is `want`. */
+/* Checks that the output with the cache equals `want`. */
 static uint64_t expect(const float *want)
 {
     static float got[VALUES];
@@ -196,11 +196,11 @@ static uint64_t expect(const float *want)
     return own;
 }
 
-/* ---- what is mapped ---- */
+/* ---- mapped files ---- */
 
 #define BIG (2 * (4ull * W * W + 2ull * W * FOUR_W) * sizeof(float))
 
-/* The folder as the public function sees it: `files` files. */
+/* Checks that the public function reports `files` files in the folder. */
 static void describe(size_t files)
 {
     fovea_weights_cache_info info = FOVEA_WEIGHTS_CACHE_INFO_INIT, none = info;
@@ -225,7 +225,7 @@ static void describe(size_t files)
     unsetenv("FOVEA_WEIGHTS_CACHE");
 }
 
-/* `files` of the cache go, an empty one too, and one that is not of it stays. */
+/* Checks that clearing removes the `files` cache files and an empty one, but no other file. */
 static void clear_by_name(size_t files)
 {
     static const char *const more[] = {"0123456789abcdef.weight", "notes.txt"};
@@ -263,11 +263,12 @@ static void later_plans_map_what_is_there(void **state)
     assert_int_equal(count_files(), n);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(stat(in_cache(name[i]), &after), 0);
-        assert_int_equal(before[i].st_ino, after.st_ino); /* none was written again */
+        assert_int_equal(before[i].st_ino, after.st_ino); /* no file was rewritten */
     }
     describe(n);
 
-    /* From the environment; "" is none whatever that says. Mapped ones can be locked. */
+    /* The environment variable sets the folder; an empty option overrides it. Mapped weights can be
+     * locked. */
     setenv("FOVEA_WEIGHTS_CACHE", cache, 1);
     fovea_model *m;
     assert_int_equal(fovea_model_load(&m, folder), FOVEA_OK);
@@ -306,7 +307,7 @@ static void types_have_their_own_files(void **state)
     clear_cache();
 }
 
-/* What equal channels come to is in the key, whoever's memory it is in. */
+/* The key contains the values of the channels' factors, not their addresses. */
 static void scales_have_their_own_files(void **state)
 {
     static float data[W * W];
@@ -335,8 +336,8 @@ static void scales_have_their_own_files(void **state)
     fv_packed_cache_close(c);
 }
 
-/* The channel of a norm is `factor` times larger, its columns as much smaller: the folder's model
- * is the same function, and int8 packs other bytes. */
+/* Makes a channel of a norm `factor` times larger and the columns that read it smaller by the same
+ * factor. The model computes the same function, but int8 packs other bytes. */
 static void plant(float factor)
 {
     static const char *const reader[] = {"query.weight", "key.weight", "value.weight"};
@@ -399,7 +400,7 @@ static void flip(const char *path, off_t at, unsigned char bit)
     close(fd);
 }
 
-/* Number i of what may happen to a file; false past the last. */
+/* Applies damage number i to a file; returns false if there are no more. */
 static bool damage(const char *path, int i)
 {
     const off_t size = size_of(path);
@@ -416,7 +417,7 @@ static bool damage(const char *path, int i)
     i -= 2 * BITS;
     if (i == 0)
         return truncate(path, size + 1) == 0;
-    if (i == 1) { /* a sign twice, in words that a sum adds to the same lane */
+    if (i == 1) { /* flips two sign bits in words that a checksum adds to the same lane */
         flip(path, 4096 + 7, 0x80);
         flip(path, 4096 + 64 + 7, 0x80);
     }
@@ -444,12 +445,13 @@ static void damaged_files_are_replaced(void **state)
             const off_t size = size_of(path);
             if (!damage(path, i))
                 break;
-            assert_int_equal(expect(want), own); /* and mapped again by the process that finds it */
+            assert_int_equal(expect(want),
+                             own); /* the process that finds the damage also maps the new file */
             assert_int_equal(size_of(path), size);
             assert_int_equal(count_files(), n);
         }
 
-    /* Another weight's file under this one's name. */
+    /* Another weight's file under this file's name. */
     char path[512];
     snprintf(path, sizeof path, "%s", in_cache(name[0]));
     for (size_t i = 1; i < n; i++)
@@ -463,7 +465,7 @@ static void damaged_files_are_replaced(void **state)
 
 /* ---- another model ---- */
 
-/* The sign of a float. */
+/* Flips the sign of a float. */
 static void overwrite(const char *path, off_t from_end)
 {
     struct stat st;
@@ -473,7 +475,7 @@ static void overwrite(const char *path, off_t from_end)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* The model's file becomes another one of the same bytes. */
+/* Replaces the model's file by a copy with the same bytes. */
 static void copy_model(void)
 {
     char copy[400], command[1200];
@@ -483,7 +485,8 @@ static void copy_model(void)
     assert_int_equal(rename(copy, in_folder(WEIGHTS)), 0);
 }
 
-/* Written to in place, of the same size and time: only the system's own time of change differs. */
+/* A file that is modified in place with the same size and modification time differs only in its
+ * status-change time. */
 static void changed_models_are_packed_again(void **state)
 {
     static float before[VALUES], after[VALUES];
@@ -497,7 +500,7 @@ static void changed_models_are_packed_again(void **state)
         const size_t n = count_files();
         overwrite(in_folder(WEIGHTS), 4 * W * W + 1); /* of fc2 */
         if (settled)
-            wait_until_settled(); /* else its bytes are looked at */
+            wait_until_settled(); /* otherwise its bytes are hashed */
         run(after, NULL);
         assert_memory_not_equal(after, before, sizeof after);
         expect(after);
@@ -505,8 +508,9 @@ static void changed_models_are_packed_again(void **state)
         clear_cache();
     }
 
-    /* What is settled is known by its file, what is not by its bytes: those of a file that was
-     * copied are found under one name, and under no other while it is young. */
+    /* A file that has not changed for YOUNG seconds is identified by its location, a younger one by
+     * a hash of its bytes. A fresh copy therefore adds one set of cache files, and another copy
+     * adds none. */
     wait_until_settled();
     run(before, NULL);
     expect(before);
@@ -517,14 +521,14 @@ static void changed_models_are_packed_again(void **state)
         const size_t first = count_files();
         expect(before);
         if (age() >= YOUNG)
-            break; /* a machine too slow for this one */
+            break; /* the machine is too slow for this test */
         assert_int_equal(first, 2 * n);
         assert_int_equal(count_files(), 2 * n);
     }
     clear_cache();
 }
 
-/* Of bytes in memory; another process has them elsewhere. */
+/* Models in memory are identified by their bytes, because addresses differ between processes. */
 static void models_in_memory_are_known_by_their_bytes(void **state)
 {
     static char config[] = CONFIG;
@@ -536,7 +540,7 @@ static void models_in_memory_are_known_by_their_bytes(void **state)
     (void)state;
     assert_true(bytes && f);
     o.weights_cache = cache;
-    for (int i = 0; i < 2; i++) { /* aligned, and not */
+    for (int i = 0; i < 2; i++) { /* aligned, then unaligned */
         rewind(f);
         assert_int_equal(fread(bytes + i, 1, (size_t)size, f), size);
         fovea_model_file file[] = {{.name = "config.json", .data = config, .size = strlen(config)},
@@ -573,19 +577,19 @@ static void folders_that_cannot_be_used_cost_nothing(void **state)
     (void)state;
     const uint64_t own = run(want, NULL);
     snprintf(path, sizeof path, "%s/below", in_folder("config.json"));
-    assert_int_equal(run(got, path), own); /* no folder can be made there */
+    assert_int_equal(run(got, path), own); /* no folder can be created here */
     assert_memory_equal(got, want, sizeof got);
     assert_int_equal(run(got, in_folder("config.json")), own);
     assert_memory_equal(got, want, sizeof got);
 
-    /* Others may write there: nothing is written. */
+    /* Others may write to this folder, so the cache does not use it. */
     assert_int_equal(mkdir(cache, 0700), 0);
     assert_int_equal(chmod(cache, 0777), 0);
     assert_int_equal(expect(want), own);
     assert_int_equal(count_files(), 0);
     assert_int_equal(chmod(cache, 0700), 0);
 
-    /* A disk that is full: nothing is left of what was begun. */
+    /* With a full disk no partial file remains. */
     const struct rlimit full = {5000, RLIM_INFINITY}, free_again = {RLIM_INFINITY, RLIM_INFINITY};
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
@@ -594,7 +598,7 @@ static void folders_that_cannot_be_used_cost_nothing(void **state)
     assert_int_equal(then, own);
     assert_int_equal(count_files(), 0);
 
-    /* Files of others stay, the oldest weights go where there are too many. */
+    /* Other files stay. If the cache exceeds its size, the oldest weights are removed. */
     int fd = open(in_cache("0123456789abcdef.weight"), O_CREAT | O_WRONLY, 0600);
     assert_int_equal(ftruncate(fd, (off_t)5 << 30), 0);
     close(fd);
@@ -657,14 +661,14 @@ static void failed_allocations_are_survived(void **state)
             if (status == FOVEA_OK)
                 assert_memory_equal(got, want, sizeof got);
             else
-                made = UINT64_MAX; /* it ended early */
+                made = UINT64_MAX; /* it failed before all allocations were made */
             assert_int_equal(fv_mem_tagged(FV_MEM_MODEL) + fv_mem_tagged(FV_MEM_WEIGHTS), 0);
         }
     }
     clear_cache();
 }
 
-/* Devices with memory of their own load from the files. */
+/* Devices with their own memory also load weights from the cache. */
 static void devices_load_what_is_there(void **state)
 {
     static float want[VALUES], got[VALUES];

@@ -1,4 +1,4 @@
-/* test_wisdom.c: wisdom as a text, as a store, in files, and in plans. */
+/* test_wisdom.c: tests wisdom as text, as a store, in files, and in plans. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "tests/temp_folder.h"
 
 #define HEADER "fovea wisdom 1\n"
-/* A kernel that every machine has. */
+/* A kernel that every machine supports. */
 #define LAYERNORM "layernorm_f32_ref rev=1"
 #define FACT(choice, rigor, date)                                                                  \
     "step\tcpu|a|b|2||\tlayernorm f32 64x32\t" choice "\t" rigor "\t1500\t" date "\n"
@@ -105,7 +105,7 @@ static void order_does_not_matter(void **state)
     free(first);
 }
 
-/* Whatever a fact says, its store becomes a text that is read again. */
+/* A store with any facts can be written as text and read again. */
 static void hostile_facts(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void count_message(const char *line, void *payload)
     messages += strstr(line, payload) != NULL;
 }
 
-/* Of more facts than a text may have the oldest are left out. */
+/* If there are more facts than a text may have, the oldest are dropped. */
 static void too_many_facts(void **state)
 {
     (void)state;
@@ -151,7 +151,8 @@ static void too_many_facts(void **state)
     fv_wisdom *w;
     size_t unknown;
     succeed(fv_wisdom_create(&w));
-    for (unsigned i = 0; i < MOST + MORE; i++) { /* three are as old as the oldest that stays */
+    for (unsigned i = 0; i < MOST + MORE;
+         i++) { /* three are as old as the oldest fact that stays */
         char subject[16];
         snprintf(subject, sizeof subject, "%05u", i);
         const fv_fact f = {FV_FACT_PLAN,
@@ -221,7 +222,7 @@ static void hostile_texts(void **state)
     assert_int_equal(fovea_wisdom_import(nul, sizeof nul - 1, NULL), FOVEA_EWISDOM);
     static const char after[] = HEADER "plan\tcpu|a\tmodel\t-\tmeasure\t1\t2\0and more\n";
     assert_int_equal(fovea_wisdom_import(after, sizeof after - 1, NULL), FOVEA_EWISDOM);
-    /* Valid lines before a bad one are not taken either. */
+    /* Valid lines before an invalid one are ignored, too. */
     static const char late[] =
         HEADER "plan\tcpu|a\tmodel\t-\tmeasure\t1\t2\nplan\tcpu|b\tmodel\t-\tmeasure\t1\tx\n";
     assert_int_equal(fovea_wisdom_import(late, strlen(late), NULL), FOVEA_EWISDOM);
@@ -293,7 +294,8 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(fclose(f), 0);
 }
 
-/* A file keeps what it knows better, and what only another version of the library knows. */
+/* A file keeps facts that are better than the new ones, and facts that only another version of the
+ * library understands. */
 static void saved_and_merged(void **state)
 {
     (void)state;
@@ -328,7 +330,7 @@ static void saved_and_merged(void **state)
     unlink(path);
 }
 
-/* Several programs tune on one machine: none loses what another found. */
+/* Several programs tune at the same time, and none loses the facts of another. */
 static void saved_at_once(void **state)
 {
     enum { SAVERS = 8 };
@@ -360,7 +362,7 @@ static void paths(void **state)
 {
     (void)state;
     char path[64], *was = getenv("FOVEA_WISDOM");
-    assert_non_null(was); /* tests must not read the user's */
+    assert_non_null(was); /* tests must not read the user's wisdom */
     succeed(fovea_wisdom_path(path, sizeof path));
     assert_string_equal(path, "");
     assert_int_equal(fovea_wisdom_save(NULL), FOVEA_EINVAL);
@@ -454,8 +456,8 @@ static void steps_take_wisdom(void **state)
     assert_string_equal(find_plan(again, FV_OP_GEMM)->source, "cost");
     fovea_plan_free(again);
 
-    /* A picture of nearly the same size is in the same bucket, one of half the pixels in the next,
-     * one of four times as many is another matter. */
+    /* A picture of nearly the same size is in the same bucket, and one of half the pixels is in the
+     * next. Facts do not apply to a picture of four times as many pixels. */
     again = plan_at(&s, s.wisdom, 238, 224);
     assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "wisdom");
     fovea_plan_free(again);
@@ -466,7 +468,7 @@ static void steps_take_wisdom(void **state)
     assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "cost");
     fovea_plan_free(again);
 
-    /* What was skipped is not taken, whoever says so. */
+    /* A skipped kernel is not used, even if another fact recommends it. */
     put_step(s.wisdom, p->advice.device, &norm, 0, LAYERNORM, FV_FACT_SKIP);
     again = plan_at(&s, s.wisdom, 224, 224);
     assert_string_equal(find_plan(again, FV_OP_LAYERNORM)->source, "cost");
@@ -484,7 +486,7 @@ static void steps_take_wisdom(void **state)
     tear_down(&s);
 }
 
-/* What was found for products of one type says nothing of another. */
+/* Facts about products of one type do not apply to another type. */
 static void products_have_facts_of_their_own(void **state)
 {
     (void)state;
@@ -557,7 +559,8 @@ static void sweeps_take_wisdom(void **state)
         assert_in_range(again->chosen.sweep[2].chunk, 40, streamed ? 50 : 70);
         fovea_plan_free(again);
     }
-    /* Neither on a device with other threads, nor after it ended a run. */
+    /* A fact does not apply to a device with another number of threads, nor after its sweep ended a
+     * run. */
     fovea_device *one = fixture_device(1);
     const setting other = {one, s.model, s.wisdom};
     again = plan_at(&other, s.wisdom, 448, 448);
@@ -581,7 +584,7 @@ static void sweeps_take_wisdom(void **state)
     fovea_plan_free(again);
     fv_wisdom_free(wary);
 
-    /* What the caller says, and a limit, come first. */
+    /* The caller's options and a memory limit have priority. */
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_STEPWISE);
     options.frame.width = options.frame.height = 448;
     options.dry = 1;
@@ -651,7 +654,7 @@ static void put_products(fv_wisdom *w, const char *device, const char *subject, 
     succeed(fv_wisdom_put(w, &f));
 }
 
-/* What products are where wisdom has no fact about them. */
+/* Returns the products' type on a device without facts in wisdom. */
 static fovea_compute fast(const setting *s)
 {
     fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
@@ -659,8 +662,8 @@ static fovea_compute fast(const setting *s)
     return info.bf16 ? FOVEA_COMPUTE_BF16 : FOVEA_COMPUTE_F32;
 }
 
-/* The plan that FOVEA_COMPUTE_AUTO makes comes to `compute`, because `source` says so, and `bf16`
- * products are not int8 where others are. */
+/* Checks that FOVEA_COMPUTE_AUTO plans `compute` because of `source`, and that `bf16` products
+ * which could be int8 are not. */
 static void auto_is(const setting *s, const char *attention, uint32_t side, fovea_dtype weights,
                     fovea_compute compute, const char *source, uint32_t bf16)
 {
@@ -702,14 +705,14 @@ static void products_take_wisdom(void **state)
     auto_is(&s, "softmax", 224, FOVEA_DTYPE_F32, fast(&s), "device", 0);
     auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F16, FOVEA_COMPUTE_F32, "storage", 0);
 
-    /* Of other sizes the nearest counts. */
+    /* For other sizes the nearest fact applies. */
     strcpy(other, subject);
     strcpy(strrchr(other, ' ') + 1, "896x896");
     put_products(s.wisdom, p->advice.device, other, "bf16");
     auto_is(&s, "linear:elu1", 700, FOVEA_DTYPE_F32, FOVEA_COMPUTE_BF16, "prior", 0);
     auto_is(&s, "linear:elu1", 280, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "prior", 2);
 
-    /* Other weights have other errors, and another device is not an authority. */
+    /* Facts do not apply to other weights, whose errors differ, or to another device. */
     fv_wisdom_clear(s.wisdom);
     strcpy(other, subject);
     char *digit = strstr(other, "weights ") + strlen("weights ");

@@ -1,7 +1,8 @@
 #!/bin/sh
-# tsan.sh: test_threads under ThreadSanitizer, which must find nothing, and the race that is planted there.
+# tsan.sh: runs test_threads under ThreadSanitizer, which must report nothing, and then a planted
+# race, which it must report.
 #
-#   tsan.sh BUILD      builds in BUILD/tsan
+#   tsan.sh BUILD     builds in BUILD/tsan
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1/tsan
@@ -14,7 +15,7 @@ failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# The sanitizer's memory map does not allow the address randomisation of new kernels.
+# The sanitizer's memory layout does not support the address randomisation of newer kernels.
 run() {
     if setarch -R true 2>/dev/null; then
         setarch -R "$build/tests/plan/test_threads" "$@"
