@@ -1,5 +1,5 @@
-/* small_checkpoint.h: checkpoints of a ViT of two blocks, written to the test's folder
- * (temp_folder.h), and whether two models are the same. */
+/* small_checkpoint.h: writes checkpoints of a ViT with two blocks to the test's folder
+ * (temp_folder.h), and compares models. */
 #ifndef FOVEA_TESTS_SMALL_CHECKPOINT_H
 #define FOVEA_TESTS_SMALL_CHECKPOINT_H
 
@@ -35,9 +35,9 @@ static inline void write_text(const char *name, const char *text)
     fclose(f);
 }
 
-/* A tensor is its pieces of rows x cols one below the other; a piece's values follow from its
- * number, so that schemes that cut weights differently can be compared. Block lines have %d in the
- * name. */
+/* A tensor consists of pieces of rows x cols, one below the other. The values of a piece follow
+ * from its number, so that naming schemes that split weights differently can be compared. Names of
+ * lines for blocks contain %d. */
 struct line {
     const char *name;
     uint32_t rows, cols;
@@ -139,7 +139,7 @@ static inline void expect_failure(fovea_status status, const char *says)
     assert_null(m);
 }
 
-/* Pieces, whatever a scheme calls them. */
+/* Numbers of the pieces, independent of a scheme's names. */
 enum {
     CLS = 1,
     REG,
@@ -211,7 +211,7 @@ static const struct line dinov2[] = {
     "{\"model_type\":\"dinov2\",\"hidden_size\":64,\"num_hidden_layers\":2,"                       \
     "\"num_attention_heads\":1,\"image_size\":12,\"patch_size\":4" more "}"
 
-/* ---- what came of it ---- */
+/* ---- comparison ---- */
 
 static inline void same_weights(const fv_weight *a, const fv_weight *b)
 {
@@ -221,7 +221,7 @@ static inline void same_weights(const fv_weight *a, const fv_weight *b)
     float *x = malloc(sizeof *x * (n + 1)), *y = malloc(sizeof *y * (n + 1));
     assert_true(x && y);
     fv_weight_read(a, 0, a->rows, x);
-    for (uint32_t r = 0; r < b->rows; r++) /* row by row must be the same */
+    for (uint32_t r = 0; r < b->rows; r++) /* compares row by row */
         fv_weight_read(b, r, 1, y + (size_t)r * b->cols);
     assert_memory_equal(x, y, n * sizeof *x);
     free(x);

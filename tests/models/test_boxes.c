@@ -1,6 +1,6 @@
-/* test_boxes.c: anchors, decoding and suppression of boxes against plain double definitions, on
- * random numbers and on those that nobody wants: no numbers, equal scores, boxes without size or
- * outside. And boxes of queries, which have neither anchors nor suppression. */
+/* test_boxes.c: compares anchors, decoding and suppression of boxes with plain definitions in
+ * double precision, on random and on degenerate values: NaN, equal scores, boxes without area or
+ * outside the picture. Also tests boxes of queries, which have neither anchors nor suppression. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -160,7 +160,8 @@ static fv_detection rules(void)
     return d;
 }
 
-/* What numbers are like: cases of `kind`. */
+/* Fills in x with values of `kind`: 0 random, 1 some of them extreme or NaN, 2 many equal ones, 3
+ * all zero. */
 static void fill(float *x, size_t n, int kind, double spread)
 {
     static const float odd[] = {NAN, INFINITY, -INFINITY, 0, 1e30f, -1e30f, 17.5f, 1e-30f};
@@ -190,7 +191,7 @@ static void check(const fv_detection *d, const fv_box_level *level, const box *w
         for (int k = 0; k < 4; k++)
             assert_true(fabs(at[k] - want[i].at[k]) <= 1e-5 * (100 + fabs(want[i].at[k])));
     }
-    /* With less room the first ones are written, and nothing after them. */
+    /* A buffer that is too small receives the first boxes, and nothing is written after it. */
     got[1].label = 77;
     assert_int_equal(fv_boxes_find(d, level, PICTURE_WIDTH, PICTURE_HEIGHT, scratch, got, 1), n);
     assert_int_equal(got[1].label, 77);
@@ -211,7 +212,7 @@ static void compare(const fv_detection *d, int logits, int numbers)
     check(d, level, want, define(want, d, level));
 }
 
-/* Returns how many boxes there are. */
+/* Compares the boxes; returns their number. */
 static size_t compare_queries(const fv_detection *d, int logits, int numbers)
 {
     static float cls[QUERIES * CLASSES], number[QUERIES * 4];
@@ -272,8 +273,8 @@ static void test_degenerate(void **unused)
             }
 }
 
-/* As many as queries, one of which may be several classes; covered ones and those that reach
- * beyond the picture too. */
+/* There are as many boxes as queries. A query may have several classes; covered boxes and boxes
+ * that extend beyond the picture stay. */
 static void test_queries(void **unused)
 {
     (void)unused;
@@ -285,20 +286,20 @@ static void test_queries(void **unused)
         const size_t n = compare_queries(&d, 0, 0);
         most = n > most ? n : most;
     }
-    assert_true(most > 0 && most < QUERIES); /* some have a negative side */
+    assert_true(most > 0 && most < QUERIES); /* some boxes have a negative side length */
     for (int logits = 0; logits < 4; logits++)
         for (int numbers = 0; numbers < 4; numbers++) {
             fv_detection d = rules_of_queries();
             state = 7;
             const size_t n = compare_queries(&d, logits, numbers);
-            if (logits > 1 && numbers > 1) /* all the same box, even of no size */
+            if (logits > 1 && numbers > 1) /* all boxes are equal, even without area */
                 assert_int_equal(n, QUERIES);
             d.score_thr = 1;
             assert_int_equal(compare_queries(&d, logits, numbers), 0);
         }
 }
 
-/* Of queries, all scores are equal: by the query, then by the class. */
+/* With equal scores, boxes of queries are sorted by query, then by class. */
 static void test_order(void **unused)
 {
     (void)unused;
@@ -317,7 +318,8 @@ static void test_order(void **unused)
     }
 }
 
-/* Boxes without width or height, and those outside, which are cut to nothing at the border. */
+/* Boxes without area are handled, and boxes outside the picture are clipped to zero size at its
+ * border. */
 static void test_empty(void **unused)
 {
     (void)unused;
@@ -335,7 +337,8 @@ static void test_empty(void **unused)
     assert_false(fv_boxes_decode(at, &d, 0, WIDE, 0, away, PICTURE_WIDTH, PICTURE_HEIGHT));
 }
 
-/* Of the published model: three scales of an octave, three ratios, strides from 8 to 128. */
+/* Anchors of the published model: three scales of an octave, three ratios, strides from 8 to 128.
+ */
 static void test_anchors(void **unused)
 {
     (void)unused;

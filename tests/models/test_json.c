@@ -1,5 +1,5 @@
-/* test_json.c: what Python's json module writes is read, with the values that Python gives it, and
- * nothing is taken for a number that is none.
+/* test_json.c: tests that JSON written by Python's json module is read with the values that Python
+ * reads, and that invalid numbers are refused.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -103,7 +103,7 @@ static void broken_escapes_become_the_replacement_character(void **state)
     json_decref(list);
 }
 
-/* Longer than the buffer that jansson has it read into, so that everything is cut somewhere. */
+/* Longer than jansson's read buffer, so that every token is split somewhere. */
 static void long_texts_arrive_whole(void **state)
 {
     enum { ITEMS = 5000 };
@@ -173,7 +173,7 @@ static void flags_are_booleans_or_bits(void **state)
 
 static void identifiers_are_compared_by_value(void **state)
 {
-    /* Groups of equal ones, in ascending order; a 0 ends a group. */
+    /* Groups of equal numbers in ascending order; 0 ends a group. */
     static const char *const ids[] = {"-12",
                                       "\"-12\"",
                                       "-12.0",

@@ -1,6 +1,6 @@
-/* test_layouts.c: the rule of what luma and chroma stand for, a line for each of its cases; and
- * frames of every layout, whose R, G, B are held against the standards' equations in double
- * precision, after they became one that a plan reads.
+/* test_layouts.c: tests the rule that chooses the YUV matrix, one line per case; and compares
+ * frames of every layout, after their conversion to a format that plans read, with the standards'
+ * equations in double precision.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void rule_of_colours(void **state)
         uint32_t height;
         fovea_yuv_matrix want;
     } cases[] = {
-        /* Nothing is said. */
+        /* No property is specified. */
         {0, 0, 0, FOVEA_ORIGIN_VIDEO, FOVEA_LAYOUT_I420, 719, FOVEA_YUV_601},
         {0, 0, 0, FOVEA_ORIGIN_VIDEO, FOVEA_LAYOUT_I420, 720, FOVEA_YUV_709},
         {0, 0, 0, FOVEA_ORIGIN_VIDEO, FOVEA_LAYOUT_YUYV422, 2160, FOVEA_YUV_709},
@@ -44,7 +44,7 @@ static void rule_of_colours(void **state)
         {0, 0, 0, FOVEA_ORIGIN_VIDEO, FOVEA_LAYOUT_GRAY, 480, FOVEA_YUV_601_FULL},
         {0, 0, 0, FOVEA_ORIGIN_CAMERA, FOVEA_LAYOUT_GRAY16, 480, FOVEA_YUV_601_FULL},
         {0, 0, 0, FOVEA_ORIGIN_VIDEO, FOVEA_LAYOUT_BGR0, 1080, FOVEA_YUV_601_FULL},
-        /* The range alone. */
+        /* Only the range is specified. */
         {0, FOVEA_RANGE_FULL, 0, 0, FOVEA_LAYOUT_I420, 1080, FOVEA_YUV_601_FULL},
         {0, FOVEA_RANGE_FULL, 0, 0, FOVEA_LAYOUT_I422, 720, FOVEA_YUV_601_FULL},
         {0, FOVEA_RANGE_FULL, FOVEA_SITING_CENTRE, 0, FOVEA_LAYOUT_I420, 720, FOVEA_YUV_601_FULL},
@@ -54,7 +54,7 @@ static void rule_of_colours(void **state)
         {0, FOVEA_RANGE_LIMITED, FOVEA_SITING_CENTRE, 0, FOVEA_LAYOUT_I420, 720, FOVEA_YUV_709},
         {0, FOVEA_RANGE_LIMITED, 0, 0, FOVEA_LAYOUT_GRAY, 480, FOVEA_YUV_601},
         {0, FOVEA_RANGE_LIMITED, 0, FOVEA_ORIGIN_JPEG, FOVEA_LAYOUT_I420, 720, FOVEA_YUV_601},
-        /* The coefficients alone, and both. */
+        /* Only the coefficients, or coefficients and range. */
         {FOVEA_COEFFICIENTS_709, 0, 0, 0, FOVEA_LAYOUT_I420, 16, FOVEA_YUV_709},
         {FOVEA_COEFFICIENTS_601, 0, 0, 0, FOVEA_LAYOUT_I420, 1080, FOVEA_YUV_601},
         {FOVEA_COEFFICIENTS_2020, 0, 0, 0, FOVEA_LAYOUT_P010, 2160, FOVEA_YUV_2020},
@@ -97,13 +97,13 @@ static void unknown_tags(void **state)
 
 /* ---- layouts ---- */
 
-/* What a layout has in a pixel, written down once more from the names of ffmpeg: plane, bytes from
- * sample to sample and before the first, of R, G, B or Y, U, V. */
+/* The pixels of a layout, derived independently from ffmpeg's names: for R, G, B or Y, U, V the
+ * plane, the bytes between samples, and the bytes before the first sample. */
 static const struct about {
     const char *name;
     fovea_pixel_format format;
     int bits, right, down;
-    char kind; /* 'r': R, G, B; 'g': grey; 'y' */
+    char kind; /* 'r': R, G, B; 'g': grey; 'y': YUV */
     int plane[3], step[3], first[3];
 } abouts[LAYOUTS] = {
     {"rgb24", FOVEA_FORMAT_RGB8, 8, 0, 0, 'r', {0, 0, 0}, {3, 3, 3}, {0, 1, 2}},
@@ -150,7 +150,8 @@ typedef struct scene {
     size_t stride[3];
 } scene;
 
-/* Noise in every plane, `gap` bytes after each row; samples keep to their bits. */
+/* Fills every plane with noise, with `gap` bytes after each row. Samples use only their layout's
+ * bits. */
 static void shoot(scene *s, size_t gap)
 {
     fovea_layout_info info = FOVEA_LAYOUT_INFO_INIT;
@@ -178,7 +179,7 @@ static void put_away(scene *s)
         free((void *)(uintptr_t)s->frame.pixels[p]);
 }
 
-/* A component of pixel (x, y), on a scale of 0 to 255, rounded to 8 bits. */
+/* Returns a component of pixel (x, y) in the range 0 to 255, rounded to 8 bits. */
 static double sample(const scene *s, int c, size_t x, size_t y)
 {
     const struct about *a = &abouts[s->layout];
@@ -209,7 +210,7 @@ static void exact(double rgb[3], const scene *s, size_t x, size_t y)
     rgb[1] = (255 * luma - kr * rgb[0] - kb * rgb[2]) / (1 - kr - kb);
 }
 
-/* R, G, B of what a plan gets, as it makes them of its formats. */
+/* Computes R, G, B of a converted pixel as a plan does for the frame's format. */
 static void planned(uint8_t rgb[3], const fovea_frame *f, const scene *s, size_t x, size_t y)
 {
     const uint8_t *row = (const uint8_t *)f->pixels[0] + y * f->stride[0];
@@ -277,7 +278,7 @@ static void every_layout(void **state)
     assert_null(fovea_layout_name(LAYOUTS));
 }
 
-/* What a plan reads as it is stays where it is, with its strides. */
+/* Formats that plans read directly stay in place with their strides. */
 static void nothing_is_copied(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_model_load.c: files become models: every refusal, shards, files that change, image
- * processors, no leak. What a scheme's names mean: test_model_names.c. */
+/* test_model_load.c: tests loading of models: refusals, shards, files that change, image
+ * processors, leaks. test_model_names.c tests the names of tensors. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,8 +200,8 @@ static void shards_are_joined(void **state)
         expect_failure(FOVEA_EFORMAT, bad[i][1]);
     }
 
-    /* A tensor of the second shard that is not where the index has it: in the first one, which is
-     * there, in none of both, and in two. */
+    /* A tensor of the second shard that the index assigns to the first shard, to a file that does
+     * not exist, or to a shard that lacks it. */
     char *last = strrchr(index, '"');
     memcpy(strstr(last - 17, "two"), "one", 3);
     write_text("model.safetensors.index.json", index);
@@ -216,7 +216,8 @@ static void shards_are_joined(void **state)
     clear_folder();
 }
 
-/* The shards of a larger model that hold nothing of its tower may be absent or damaged. */
+/* Shards of a larger model may be missing or damaged if they contain no tensor of its vision tower.
+ */
 static void shards_of_others_stay_closed(void **state)
 {
     char index[8192] = "{\"weight_map\":{\"text.norm.weight\":\"absent.safetensors\","
@@ -240,12 +241,12 @@ static void shards_of_others_stay_closed(void **state)
     assert_int_equal(tower->source->files, 1);
     assert_int_equal(tower->info.mapped_bytes, whole->info.mapped_bytes);
     assert_int_equal(plan(tower, 0), FOVEA_OK);
-    assert_int_equal(fv_source_open_all(tower->source), FOVEA_EIO); /* as training needs it */
+    assert_int_equal(fv_source_open_all(tower->source), FOVEA_EIO); /* training needs all shards */
     assert_non_null(strstr(fovea_error(), "absent.safetensors"));
     fovea_model_free(whole);
     fovea_model_free(tower);
 
-    /* One tensor of the tower in such a file. */
+    /* One of the tower's tensors is in a missing or damaged shard. */
     static const char *const shard[] = {"absent.safetensors", "damaged.safetensors"};
     c = checkpoint_of(dinov2);
     assert_int_equal(
@@ -270,7 +271,8 @@ static void shards_of_others_stay_closed(void **state)
     "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":1,\"image_size\":12,"      \
     "\"patch_size\":4"
 
-/* A DINOv2 under "my.eyes.", and a complete second one without a prefix, with other values. */
+/* Writes a DINOv2 under "my.eyes.", and a second complete one without a prefix and with other
+ * values. */
 static void write_two(const char *config)
 {
     struct checkpoint *c = checkpoint_of(dinov2);
@@ -303,16 +305,16 @@ static fovea_model *load_behind(const char *prefix)
 static void a_prefix_chooses_the_tower(void **state)
 {
     static const char *const good[] = {
-        /* described by its own section, whatever the other keys say */
+        /* section "my" describes the model, whatever the other keys say */
         "{\"model_type\":\"chatty\",\"hidden_size\":9,\"x\":1,"
         "\"vision_config\":{\"model_type\":\"dinov2\"," TOWER_FIELDS "}}",
         "{\"model_type\":\"vit\",\"vision_config\":{\"model_type\":\"dinov2\"," TOWER_FIELDS "}}",
         "{\"model_type\":\"dinov2\",\"vision_config\":{" TOWER_FIELDS "}}",
         "{\"model_type\":\"vit\",\"fovea\":{\"model_type\":\"dinov2\"},\"vision_config\":{"
         "\"model_type\":\"eyes\"," TOWER_FIELDS "}}",
-        /* by the whole */
+        /* the top level describes the model */
         DINOV2_CONFIG(""),
-        /* by "fovea" alone */
+        /* only "fovea" describes the model */
         ("{\"model_type\":\"chatty\",\"hidden_size\":9,\"x\":1,"
          "\"fovea\":{\"model_type\":\"dinov2\",\"heads\":1}}"),
     };
@@ -331,13 +333,13 @@ static void a_prefix_chooses_the_tower(void **state)
     fovea_model *told = load(folder);
     same_roles(alone, told);
     fovea_model_free(told);
-    told = load_behind(""); /* none was given */
+    told = load_behind(""); /* no prefix was given */
     same_roles(alone, told);
     fovea_model_free(told);
     fovea_model_free(alone);
     write_text("config.json", DINOV2_CONFIG(",\"fovea\":{\"prefix\":\"my.ears\"}"));
     expect_failure(FOVEA_EFORMAT, "no tensor's name begins with \"my.ears.\"");
-    told = load_behind("my.eyes."); /* goes before what config.json says */
+    told = load_behind("my.eyes."); /* the given prefix overrides config.json */
     fovea_model_free(told);
     write_text("config.json", DINOV2_CONFIG(",\"fovea\":{\"prefix\":3}"));
     expect_failure(FOVEA_EFORMAT, "fovea.prefix");
@@ -356,9 +358,10 @@ static void a_prefix_chooses_the_tower(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
-/* ---- files that do not stay as they were ---- */
+/* ---- files that change ---- */
 
-/* One that is replaced is still there; one that is cut would end the process where it is read. */
+/* A replaced file stays mapped. A truncated file must be detected, because reading beyond its end
+ * would crash the process. */
 static void changed_files_are_not_read(void **state)
 {
     (void)state;
@@ -558,9 +561,9 @@ static void synthetic_models_load(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
-/* Parameters of transformers' classes that nothing reads: DINOv2's and DINOv3's mask token, for
- * training; of Depth Anything that too, and a unit of the fusion where nothing precedes it; of
- * RF-DETR that, and twelve more groups of queries. */
+/* Returns the number of parameters in transformers' classes that inference does not use: the mask
+ * token of DINOv2, DINOv3, Depth Anything and RF-DETR; in Depth Anything also a unit of the first
+ * fusion layer; in RF-DETR also twelve further groups of queries. */
 static uint64_t unread(const fovea_model *m)
 {
     if (strcmp(m->family->name, "depth_anything") == 0) {
@@ -573,8 +576,8 @@ static uint64_t unread(const fovea_model *m)
     return strncmp(m->info.type, "dino", 4) == 0 ? m->info.width : 0;
 }
 
-/* As many parameters as transformers' classes have of the published sizes, heads and projections
- * included. */
+/* Synthetic models have the number of parameters of transformers' classes in the published sizes,
+ * including heads and projections. */
 static void synthetic_models_have_the_published_sizes(void **state)
 {
     static const struct {
@@ -628,7 +631,7 @@ static void synthetic_models_have_the_published_sizes(void **state)
         &fv_vitpose_synthetics, &fv_eomt_synthetics, &fv_rf_detr_synthetics};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         names += lists[i]->count;
-    assert_int_equal(names, sizeof published / sizeof *published); /* none is left out */
+    assert_int_equal(names, sizeof published / sizeof *published); /* no model is missing */
 }
 
 /* ---- real checkpoints ---- */
@@ -673,7 +676,7 @@ static void golden_checkpoints_load(void **state)
         assert_int_equal(info.classes, cases[i].classes);
         assert_string_equal(fovea_model_output(m, 0), cases[i].output);
         fovea_model_free(m);
-        strcat(path, "/model.safetensors"); /* the file itself is a model too */
+        strcat(path, "/model.safetensors"); /* the file alone is a model, too */
         fovea_model_free(load(path));
         found++;
     }

@@ -1,5 +1,5 @@
-/* test_model_names.c: the same model by every naming scheme; BEiT's biases; heads, prefix tokens,
- * gated MLPs. */
+/* test_model_names.c: tests that every naming scheme loads the same model; BEiT's biases; heads,
+ * prefix tokens, gated MLPs. */
 #include <fovea/plans.h>
 
 #include "ops/kernel.h"
@@ -60,7 +60,7 @@ static void original_and_timm_names_mean_the_same(void **state)
     assert_string_equal(fovea_model_output(by_timm, 8), "block1.k");
     assert_null(fovea_model_output(by_timm, 9));
 
-    /* Without the mask token nobody can tell whose names they are. */
+    /* Without the mask token, the names could be those of another model. */
     write_checkpoint(timm, "{\"model_type\":\"dinov2\"}");
     expect_failure(FOVEA_EFORMAT, "pos_interp");
     fovea_model *told = load_lines(
@@ -177,7 +177,7 @@ static void openai_names_mean_the_same(void **state)
     assert_int_equal(v->epi, FV_EPI_GELU_QUICK);
     float row[C];
     assert_int_equal(embeds.rows, 24);
-    fv_weight_read(&embeds, 5, 1, row); /* is a column of the file */
+    fv_weight_read(&embeds, 5, 1, row); /* equals a column of the file */
     for (uint32_t i = 0; i < C; i++)
         assert_true(row[i] == value(EMBEDS, i * 24 + 5));
     fovea_model_free(hf);
@@ -257,7 +257,8 @@ static const struct line beit_of_timm[] = {
     "{\"model_type\":\"" type "\",\"hidden_size\":64,\"num_hidden_layers\":2,"                     \
     "\"num_attention_heads\":1,\"image_size\":12,\"patch_size\":4," more "}"
 
-/* `lines` with `with` in place of the line of that name; NULL: without it. */
+/* Writes `lines` with the line called `name` replaced by `with`, or without it if `with` is NULL.
+ */
 static void write_changed(const struct line *lines, const char *name, const struct line *with,
                           const char *config)
 {
@@ -297,11 +298,11 @@ static void names_of_beit_mean_the_same(void **state)
     assert_true(v->eps == 1e-12f && w->eps == 1e-6f);
     assert_true(hf->preprocess.mean[0] == 0.5f && by_timm->preprocess.mean[0] == 0.485f);
     float row[1];
-    fv_weight_read(&v->block[1].bias, 7, 1, row); /* a block's and everybody's */
+    fv_weight_read(&v->block[1].bias, 7, 1, row); /* the bias of a block, and the shared one */
     assert_true(row[0] == value(REL_BIAS + 100, 7) + value(REL_SHARED, 7));
     fovea_model_free(hf);
     fovea_model_free(by_timm);
-    /* The class token's pooling has the last norm on all tokens. */
+    /* With pooling by class token, the last norm applies to all tokens. */
     struct line post[sizeof beit / sizeof *beit];
     memcpy(post, beit, sizeof beit);
     for (struct line *l = post; l->name; l++)
@@ -355,7 +356,7 @@ static void a_beit_that_does_not_fit_is_refused(void **state)
     expect_failure(FOVEA_EFORMAT, "do not match a square grid; add \"image_size\"");
     write_changed(beit_of_timm, "cls_token", NULL, timm_config);
     expect_failure(FOVEA_EFORMAT, "cls_token");
-    /* A field of BEiT's is none of another model's. */
+    /* A field of BEiT's configuration is unknown in other models. */
     write_checkpoint(dinov2, DINOV2_CONFIG("," OWN_BIAS));
     expect_failure(FOVEA_ENOTSUP, "\"use_relative_position_bias\" is not known");
     write_checkpoint(beit_of_timm, "{\"architecture\":\"eva02_base_patch14_224\"}");
@@ -430,7 +431,7 @@ static void registers_get_no_position(void **state)
     expect_failure(FOVEA_EFORMAT, "(3, 64), but (2, 64)");
 }
 
-/* Names of timm that nothing else in a file tells from a ViT's. */
+/* Some timm names look like those of a ViT and need config.json to be told apart. */
 static void what_no_tensor_tells_is_refused(void **state)
 {
     static const char *const names[] = {"vit_base_patch16_sapiens2",
@@ -447,7 +448,7 @@ static void what_no_tensor_tells_is_refused(void **state)
     }
 }
 
-/* Linear attention has one set of angles for all heads. */
+/* Linear attention requires one set of angles for all heads. */
 static void frequencies_of_heads_are_for_softmax(void **state)
 {
     static const struct {
@@ -479,7 +480,8 @@ static void frequencies_of_heads_are_for_softmax(void **state)
     fovea_model_free(m);
 }
 
-/* Fields that may change the arithmetic, and values of fields that have but one here. */
+/* Unknown fields that may change the arithmetic are refused, and so are unsupported values of known
+ * fields. */
 static void unknown_fields_are_refused(void **state)
 {
     static const struct {
@@ -508,7 +510,7 @@ static void unknown_fields_are_refused(void **state)
                                                       "\"fovea\":{\"ignore\":[\"x\"]}")));
 }
 
-/* Tensors of the encoder that have no role are refused; heads and other towers are allowed. */
+/* Unknown tensors of the encoder are refused; heads and other towers are allowed. */
 static void unread_tensors_are_refused(void **state)
 {
     static const struct {
@@ -536,7 +538,7 @@ static void unread_tensors_are_refused(void **state)
     }
 }
 
-/* transformers 5 renames tensors when it saves a model; of a state_dict it does not. */
+/* transformers 5 renames tensors when it saves a model, but not in a state_dict. */
 static void names_inside_transformers_mean_the_same(void **state)
 {
     static const char *const words[][2] = {{"attention.attention.query.", "attention.q_proj."},
@@ -564,7 +566,7 @@ static void names_inside_transformers_mean_the_same(void **state)
     fovea_model_free(inside);
 }
 
-/* Biases are multiplied by a mask of ones and zeros, and nothing else. */
+/* Biases may only be multiplied by a mask of ones and zeros. */
 static void a_mask_of_other_values_is_refused(void **state)
 {
     static const char config[] = "{\"model_type\":\"dinov3_vit\",\"fovea\":{\"heads\":4}}";
@@ -588,7 +590,7 @@ static void a_mask_of_other_values_is_refused(void **state)
     expect_failure(FOVEA_EFORMAT, "blocks.0.attn.qkv.bias_mask\" holds");
 }
 
-/* A type stands in messages and in wisdom. */
+/* Messages and wisdom contain the model type. */
 static void a_type_is_a_name(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_pola.c: published sizes of Pola-PVT and Pola-Swin: their parameters, how they want their
- * pictures, and allocations that fail while they are loaded and planned. */
+/* test_pola.c: tests the published sizes of Pola-PVT and Pola-Swin: their parameters, their
+ * preprocessing, and failing allocations in loading and planning. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ static void published_sizes(void **state)
 {
     static const struct {
         const char *name;
-        double millions; /* as printed; 0: nobody printed it */
+        double millions; /* as published; 0: not published */
         uint32_t side, edge, crop;
     } cases[] = {
         {"pola-swin-t", 29.29, 224, 256, 224}, {"pola-swin-s", 50.60, 224, 256, 224},
@@ -70,8 +70,8 @@ static fovea_status load_and_plan(fovea_device *device, const char *name)
     return status;
 }
 
-/* A synthetic model names hundreds of tensors, which are as many allocations alike: of those in the
- * middle every tenth fails, of the last ones each. */
+/* A synthetic model has hundreds of tensors, each of which makes the same allocations. So only
+ * every tenth allocation is made to fail, except in the last 120, where each one is. */
 static void fail_each(const char *name)
 {
     fovea_device *device = NULL;

@@ -1,5 +1,5 @@
-/* test_preprocess.c: picture tables against Pillow bit by bit, position tables against closed
- * formulas, patches against plain loops, and sizes that must not overflow. */
+/* test_preprocess.c: compares resized pictures with Pillow bit by bit, position tables with closed
+ * formulas, and patches with plain loops; tests sizes that must not overflow. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ static struct picture read_ppm(const char *name)
     return p;
 }
 
-/* Runs one pass in calls of at most `step` rows: a split must not be seen. */
+/* Runs one pass in calls of at most `step` rows, which must not change the result. */
 static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, const fv_resize_table *table,
                  uint32_t rows, uint32_t width, size_t in_ld, uint32_t row0, uint32_t step)
 {
@@ -89,7 +89,7 @@ static struct picture resize(const struct picture *in, const fovea_preprocess *p
     return out;
 }
 
-/* What users get to see of a picture is what a plan makes of it. */
+/* Compares fovea_preprocess_apply(), which users call, with the preprocessing in a plan. */
 static void applied(const struct picture *in, const fovea_preprocess *p, const struct picture *want)
 {
     const size_t size = (size_t)want->width * want->height * 3;
@@ -116,7 +116,7 @@ static fovea_preprocess rule(fovea_resize resize_rule, fovea_filter filter)
 static const struct {
     const char *name, *source;
     fovea_resize resize;
-    uint32_t width, height; /* EXACT's size; SHORT's edge in width */
+    uint32_t width, height; /* the size for EXACT; the short side for SHORT, in width */
     fovea_filter filter;
     uint32_t crop_width, crop_height;
 } picture_case[] = {
@@ -180,7 +180,8 @@ static void same_size_is_no_resample(void **state)
     fv_picture_free(&plan);
 }
 
-/* After fovea_preprocess_resize a SHORT rule covers the size whatever the picture's shape. */
+/* After fovea_preprocess_resize() a SHORT rule covers the size, whatever the shape of the picture.
+ */
 static void cover(void **state)
 {
     (void)state;
@@ -198,7 +199,7 @@ static void cover(void **state)
             assert_true(plan.resize[0].x.count[o] > 0);
         for (uint32_t o = 0; o < plan.resize[0].y.size; o++)
             assert_true(plan.resize[0].y.count[o] > 0);
-        if (picture[i][0] == 1920) /* same shape: the whole picture is seen */
+        if (picture[i][0] == 1920) /* same shape: nothing is cropped */
             assert_int_equal(plan.resize[0].x.start[319] + plan.resize[0].x.count[319], 1920);
         fv_picture_free(&plan);
     }
@@ -210,7 +211,7 @@ static void cover(void **state)
     assert_int_equal(p.crop_width, 0);
 }
 
-/* Sizes that transformers' Siglip2ImageProcessor gives. */
+/* The sizes that transformers' Siglip2ImageProcessor computes. */
 static void whole_patches(void **state)
 {
     (void)state;
@@ -237,7 +238,7 @@ static void whole_patches(void **state)
     assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
 }
 
-/* Sizes that transformers' DPTImageProcessor gives. */
+/* The sizes that transformers' DPTImageProcessor computes. */
 static void a_side_fits(void **state)
 {
     (void)state;
@@ -259,7 +260,7 @@ static void a_side_fits(void **state)
         assert_int_equal(out.height, cases[i][6]);
         fv_picture_free(&out);
     }
-    assert_int_equal(fv_picture_plan(&out, &p, 60000, 1), FOVEA_EINVAL); /* nothing would be left */
+    assert_int_equal(fv_picture_plan(&out, &p, 60000, 1), FOVEA_EINVAL); /* nothing would remain */
     p.patch = 0;
     assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
 }
@@ -346,7 +347,8 @@ static double keys(double x, double a)
     return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
 }
 
-/* The resized value at grid position o of a one-dimensional table, by the rule's formula. */
+/* Returns the resized value at grid position o of a one-dimensional table, by the rule's formula.
+ */
 static double resized_at(enum fv_pos_rule rule_, const double *table, int in, int out, int o)
 {
     double sum = 0, weights = 0;
@@ -366,7 +368,7 @@ static double resized_at(enum fv_pos_rule rule_, const double *table, int in, in
     }
     if (rule_ == FV_POS_OFFSET)
         r = in / (out + 0.1);
-    if (rule_ == FV_POS_CROPPED) /* of the longer side, here the other one's 2 or this one */
+    if (rule_ == FV_POS_CROPPED) /* of the longer side: here the other side's 2, or this side */
         r = (double)in / (out > 2 ? out : 2);
     double at = (o + 0.5) * r - 0.5;
     for (int i = (int)floor(at) - 2; i <= (int)floor(at) + 3; i++) {
@@ -405,8 +407,8 @@ static void position_rules(void **state)
         }
 }
 
-/* BEiT's rule: sums of powers of one ratio reach the last offset, the middle stays the middle, and
- * values that grow with the offset are met at each. */
+/* BEiT's rule: cumulative powers of one ratio reach the last offset, the middle stays in the
+ * middle, and a table that is linear in the offset is reproduced. */
 static void progression_spreads_from_the_middle(void **state)
 {
     (void)state;
@@ -424,7 +426,7 @@ static void progression_spreads_from_the_middle(void **state)
         for (int i = 0; i < half; i++)
             offset[i + 1] = offset[i] + pow(q, i);
         fv_posemb_table t;
-        /* 3 rows to 5: a side of its own size is spread as well. */
+        /* 3 rows to 5: a side that keeps its size is also resampled */
         assert_int_equal(fv_posemb_plan(&t, FV_POS_PROGRESSION, (uint32_t)in, 3, (uint32_t)out, 5),
                          FOVEA_OK);
         assert_int_equal(t.taps_x, 2);
@@ -459,8 +461,8 @@ static void equal_sizes_take_one_tap(void **state)
     assert_int_equal(fv_posemb_plan(&t, FV_POS_PLAIN, 7, 5, 0, 5), FOVEA_EINVAL);
 }
 
-/* Position o of `out` takes row floor(o * in / out), or the row before where single precision
- * rounds the quotient below a whole number. `early` lists these positions, as PyTorch has them. */
+/* Position o of `out` reads row floor(o * in / out), or the row before if single precision rounds
+ * the quotient below an integer. `early` lists these positions as PyTorch computes them. */
 static void buckets(void **state)
 {
     (void)state;
@@ -510,7 +512,8 @@ static void colour(void **state)
         }
 }
 
-/* What a plan of the fixture gives with these rules; NULL with why it refuses them. */
+/* Returns the output of the fixture's plan with these rules, or NULL with a message if they are
+ * refused. */
 static float *logits(const fovea_preprocess *p)
 {
     static const uint8_t pixels[32 * 32 * 3] = {7, 90, 200};
@@ -602,10 +605,11 @@ static void place_in_the_frame(void **state)
     (void)state;
     fovea_preprocess p = rule(FOVEA_RESIZE_SHORT, FOVEA_FILTER_BILINEAR);
     p.short_edge = 20;
-    p.crop_width = p.crop_height = 16; /* 80x40 becomes 40x20, of which the middle is seen */
+    p.crop_width = p.crop_height = 16; /* 80x40 becomes 40x20, and the centre is cropped */
     fv_picture want = {16, 16, .left = 24, .top = 4, .scale_x = 2, .scale_y = 2};
     lies(&p, 80, 40, &want);
-    p.crop_width = want.width = 43; /* wider than the picture: where the odd column is */
+    p.crop_width = want.width =
+        43; /* padding is wider than the picture: tests the position of the odd column */
     want.left = -2;
     lies(&p, 80, 40, &want);
     p.crop = FOVEA_CROP_UP;

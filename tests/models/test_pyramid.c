@@ -1,5 +1,5 @@
-/* test_pyramid.c: MAViT and NaLaFormer checkpoints: their names, wrappers, sizes, folding, and
- * every refusal. What they compute is tested by test_pyramid.py.
+/* test_pyramid.c: tests MAViT and NaLaFormer checkpoints: names, wrappers, sizes, folding and
+ * refusals. test_pyramid.py tests the results.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -58,7 +58,8 @@ static void add(struct checkpoint *c, const char *prefix, const fv_tensor *t, fl
     memcpy(c->tensor[c->n++].shape, t->shape, sizeof t->shape);
 }
 
-/* The tiny model of a family, `prefix` before its names, `more` added to its values. */
+/* Adds the tiny model of a family, with `prefix` before the names and `more` added to the values.
+ */
 static void add_model(struct checkpoint *c, const fv_family *family, const char *prefix, float more)
 {
     fv_source *source;
@@ -205,7 +206,7 @@ static void outputs_are_listed(void **state)
 
     json_object_set_new(c->config, "num_classes", json_integer(0));
     write_config(c->config);
-    m = load(); /* its head is passed over */
+    m = load(); /* its head is ignored */
     assert_string_equal(fovea_model_output(m, 0), "stage4");
     assert_string_equal(fovea_model_output(m, 8), "pooled");
     assert_int_equal(m->info.classes, 0);
@@ -233,7 +234,8 @@ static void layers_are_folded(void **state)
     for (uint32_t o = 0; o < 12; o++) {
         const double factor = g[o] / sqrt((double)var[o] + 1e-5);
         fv_weight_read(&p->stage[0].down.w, o, 1, row);
-        for (uint32_t i = 0; i < 72; i++) { /* (channel, tap) in the file, (tap, channel) here */
+        for (uint32_t i = 0; i < 72;
+             i++) { /* (channel, tap) in the file, (tap, channel) in memory */
             const double want = w[o * 72 + i] * factor;
             assert_true(fabs(row[i % 9 * 8 + i / 9] - want) <= 2e-7 * fabs(want));
         }
@@ -295,7 +297,7 @@ static void wrappers_are_passed_through(void **state)
         fovea_model_free(load());
         free_checkpoint(c);
     }
-    /* Averaged weights win, on either side of the others. */
+    /* Averaged weights have priority, whether they come before or after the others. */
     static const char *const pairs[][2] = {
         {"model.", "model_ema."}, {"model_ema.module.", "model."}, {"", "state_dict_ema."}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -324,12 +326,13 @@ static void every_missing_or_misshapen_tensor_is_named(void **state)
         for (size_t i = 0; i < c->n; i++) {
             const fovea_tensor whole = c->tensor[i];
             const bool scale = strstr(whole.name, "blocks.0.gamma_1") != NULL;
-            if (f == 1 && !strstr(whole.name, "layers.1.blocks.1.")) /* the rest is the same */
+            if (f == 1 &&
+                !strstr(whole.name, "layers.1.blocks.1.")) /* the other tensors are equal */
                 continue;
             c->tensor[i] = c->tensor[--c->n];
             write_tensors(c);
             c->tensor[c->n++] = c->tensor[i];
-            if (!scale) /* which tells whether the stage has layer scale */
+            if (!scale) /* which shows whether the stage has a layer scale */
                 expect_failure(FOVEA_EFORMAT, whole.name);
             c->tensor[i] = whole;
             c->tensor[i].rank++;
@@ -366,7 +369,7 @@ static void tensors_without_a_role_are_refused(void **state)
         {"layers.0.RoPE.angle", 2, 1, FOVEA_OK},                 /* one pair: its angle is 1 */
         {"layers.0.RoPE.angle", 2, 0.5f, FOVEA_ENOTSUP},         /* another rotation */
         {"layers.0.RoPE.angle", 4, 1, FOVEA_EFORMAT},            /* num_heads is wrong */
-        {"layers.0.blocks.0.attn.extra.weight", 0, 0, FOVEA_OK}, /* which holds nothing */
+        {"layers.0.blocks.0.attn.extra.weight", 0, 0, FOVEA_OK}, /* an empty tensor */
         {"aux_head.weight", 4, 0, FOVEA_OK},
         {"head_dist.bias", 4, 0, FOVEA_OK},
         {"layers.0.head.bias", 4, 0, FOVEA_ENOTSUP},
@@ -465,7 +468,7 @@ static void hostile_configurations_are_refused(void **state)
         write_config(c->config);
         expect_failure(FOVEA_ENOTSUP, "\"norm_eps\" is not known");
         json_object_del(c->config, "norm_eps");
-        /* Only the tensors show that these values are absurd. */
+        /* Only the tensors show that these values are wrong. */
         json_object_set_new(c->config, "depths", json_pack("[i, i, i, i]", 1, 1024, 1, 1));
         json_t *flags = json_array();
         for (int i = 0; i < 1024; i++)
@@ -483,7 +486,7 @@ static uint32_t draw(uint64_t *seed, uint32_t n)
     return (uint32_t)(*seed >> 33) % n;
 }
 
-/* A number, a bracket or a word becomes another one. */
+/* Replaces a digit, a bracket or a word by another. */
 static void mutate(char *text, size_t size, uint64_t *seed)
 {
     static const char *const pieces[] = {"-",    "9",  "0",   "99999999", "[",     "]",    ",",
@@ -497,7 +500,7 @@ static void mutate(char *text, size_t size, uint64_t *seed)
     snprintf(text + at, size - at, "%s%s", piece, rest);
 }
 
-/* Whatever is accepted can be planned, or is refused in words. */
+/* An accepted model can be planned, or planning fails with a message. */
 static void plan(const fovea_model *m, fovea_device *device, uint64_t *seed)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;

@@ -1,6 +1,6 @@
-/* test_resample.c: pictures as torchvision and the image processors of transformers make them:
- * bytes bit by bit, floats between 0 and 1 to 1e-6. tests/data/make_resample.py has written what is
- * expected. */
+/* test_resample.c: compares pictures with those of torchvision and transformers' image processors:
+ * bytes bit by bit, floats from 0 to 1 within 1e-6. tests/data/make_resample.py writes the expected
+ * values. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 #include "ops/ref/ref_kernels.h"
 #include "platform/cpu/cpu_kernels.h"
 
-/* The picture of make_resample.py. */
+/* Returns the same picture as make_resample.py. */
 static uint8_t *source(uint32_t width, uint32_t height)
 {
     uint8_t *out = malloc((size_t)width * height * 3), *to = out;
@@ -64,7 +64,7 @@ static void *pass(fv_cpu_fn kernel, const fv_resize_table *t, const void *in, en
     return c.p[FV_RESIZE_OUT];
 }
 
-/* The frame after its resizes; the caller's to free. */
+/* Returns the frame after its resizes; the caller frees it. */
 static void *resized(const fv_picture *p, uint8_t *rgb, uint32_t width)
 {
     const enum fv_type to = p->floats ? FV_F32 : FV_U8;
@@ -84,7 +84,7 @@ static void *resized(const fv_picture *p, uint8_t *rgb, uint32_t width)
     return now;
 }
 
-/* Its pixels, normalised, with what is around them. */
+/* Returns the normalised pixels, including the padding. */
 static float *normalised(const fv_picture *p, const void *in, const fovea_preprocess *rule)
 {
     const uint32_t pixels = p->width * p->height;
@@ -112,7 +112,7 @@ static uint32_t number(FILE *f)
     return n;
 }
 
-/* The next case; false at the end. */
+/* Reads the next case; returns false at the end. */
 static bool read_rule(FILE *f, uint32_t size[2], fovea_preprocess *p)
 {
     if (fscanf(f, "%" SCNu32, &size[0]) != 1)
@@ -142,7 +142,7 @@ static bool read_rule(FILE *f, uint32_t size[2], fovea_preprocess *p)
     return true;
 }
 
-/* What fovea_preprocess_apply shows is what a plan computes, black where that has zeros. */
+/* fovea_preprocess_apply() shows what a plan computes, with black for zeros. */
 static void shown(const fovea_preprocess *p, uint32_t width, uint32_t height,
                   const fv_picture *plan, const void *pixels)
 {

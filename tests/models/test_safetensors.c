@@ -1,4 +1,5 @@
-/* test_safetensors.c: tensor files: what is written is read, what is broken is refused. */
+/* test_safetensors.c: tests that tensor files are read as they were written, and that broken files
+ * are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +70,7 @@ static void refuses_broken_headers(void **state)
         {"{" TENSOR("a", "F32", "[2]", "0", "8") "," TENSOR("b", "F32", "[2]", "0", "8") "}", 8,
          "overlaps"},
         {"{" TENSOR("a", "F32", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "8 dimensions"},
-        /* products that wrap to 0, to the right size, and past a zero */
+        /* products that overflow to 0, to the right size, and before a zero */
         {"{" TENSOR("a", "F32", "[4294967296,4294967296]", "0", "0") "}", 0, "overflows"},
         {"{" TENSOR("a", "F32", "[4611686018427387905]", "0", "4") "}", 4, "overflows"},
         {"{" TENSOR("a", "F32", "[0,9223372036854775807,9223372036854775807]", "0", "0") "}", 0,
@@ -115,7 +116,8 @@ static void refuses_every_truncation(void **state)
     (void)state;
     for (size_t n = 0; n <= size; n++) {
         fv_safetensors *file = NULL;
-        char *exact = malloc(n ? n : 1); /* so that a sanitizer sees a byte too far */
+        char *exact = malloc(
+            n ? n : 1); /* an exact allocation, so that a sanitizer detects reads beyond the end */
         assert_non_null(exact);
         memcpy(exact, bytes, n);
         const fovea_status status = fv_safetensors_parse(&file, "file", exact, n);
@@ -188,7 +190,7 @@ static void reads_what_was_written(void **state)
     assert_string_equal(fovea_tensors_metadata(file, "note"), "ä \" \\");
     assert_null(fovea_tensors_metadata(file, "missing"));
 
-    /* "u8" of one byte comes first, so that all others are unaligned. */
+    /* "u8" with one byte comes first, so that all others are unaligned. */
     assert_int_equal(fovea_tensors_find(file, "f32", &t), 1);
     assert_int_equal(fovea_tensors_read(&t, 1, 5, out), FOVEA_OK);
     assert_memory_equal(out, f32 + 1, 20);
@@ -216,7 +218,7 @@ static void reads_what_was_written(void **state)
     fovea_tensors_close(file);
 }
 
-/* All 65536 half floats against the formula of IEEE 754. */
+/* Compares all 65536 half floats with the formula of IEEE 754. */
 static void reads_every_half(void **state)
 {
     (void)state;

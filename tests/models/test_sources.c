@@ -1,6 +1,6 @@
-/* test_sources.c: models that are not in a folder: in memory, behind descriptors, behind callbacks.
- * Whatever they come from, they are the same model; what is short, missing or a lie is refused, and
- * everything that was opened is released once. */
+/* test_sources.c: tests models that are loaded from memory, file descriptors or callbacks. Each
+ * source gives the same model; data that is short, missing or wrong is refused, and everything that
+ * was opened is released exactly once. */
 #include <fcntl.h>
 
 #include <fovea/plans.h>
@@ -87,7 +87,7 @@ static fovea_model *load_from(const fovea_model_source *s)
     return m;
 }
 
-/* The folder's model and that of `s` are one. */
+/* Checks that the folder's model equals the model from `s`. */
 static void same_model(const fovea_model_source *s)
 {
     fovea_model *a = load(folder), *b = load_from(s);
@@ -112,7 +112,7 @@ static void write_whole(void)
     write_text("preprocessor_config.json", PROCESSOR);
 }
 
-/* The tensors in two files, and their index. */
+/* Writes the tensors to two files with an index. */
 static void write_shards(void)
 {
     static char index[8192];
@@ -171,7 +171,7 @@ static void short_files_are_refused(void **state)
     s.n_files = list(files, f);
     s.files = files;
     for (uint64_t size = 0; size < f->size[weights]; size += size < 64 ? 1 : 997) {
-        /* of its own size, so that a sanitizer sees a read beyond it */
+        /* an exact allocation, so that a sanitizer detects reads beyond the end */
         void *cut = malloc((size_t)size + 1);
         memcpy(cut, f->data[weights], (size_t)size);
         files[weights].data = size ? cut : f->data[weights];
@@ -213,7 +213,7 @@ static void lists_that_cannot_be_are_refused(void **state)
 
 /* ---- descriptors ---- */
 
-/* All files one after the other in one, after `lead` bytes. */
+/* Writes all files into one, one after the other, after `lead` bytes. */
 static int pack_files(fovea_model_file *out, const struct files *f, size_t lead)
 {
     const char *path = in_folder("package");
@@ -291,7 +291,7 @@ static void lying_descriptors_are_refused(void **state)
     close(pipes[0]);
     close(pipes[1]);
 
-    /* Written to after it was loaded, under no name that could be asked. */
+    /* An open file without a name is modified after it was loaded. */
     *w = right;
     fovea_model *m = load_from(&s);
     unlink(in_folder("package"));
@@ -308,10 +308,10 @@ static void lying_descriptors_are_refused(void **state)
 
 /* ---- callbacks ---- */
 
-/* Files that exist while they are open only. */
+/* Files whose contents exist only while they are open. */
 struct vault {
     const struct files *files;
-    int fail_at, opens; /* number of the call that fails; those so far */
+    int fail_at, opens; /* number of the call that fails; calls so far */
     int failure;
     size_t held;
 };
@@ -357,7 +357,7 @@ static void callbacks_open_and_release(void **state)
         same_model(&s);
         assert_int_equal(v.held, 0);
 
-        /* Weights are held by the model, and by a plan of it. */
+        /* The model holds the weights, and so does a plan made from it. */
         fovea_device *device;
         fovea_plan *p;
         fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
@@ -397,7 +397,7 @@ static void callbacks_open_and_release(void **state)
     }
 }
 
-/* What the list has is not asked for. */
+/* The callback is not called for files in the list. */
 static void a_list_comes_before_its_callback(void **state)
 {
     (void)state;

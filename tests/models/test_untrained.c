@@ -1,5 +1,5 @@
-/* test_untrained.c: a plan says where it runs an attention that the weights were not trained with,
- * and is silent where they were, or where the attention is close to softmax. */
+/* test_untrained.c: tests that a plan reports an attention that the weights were not trained with,
+ * and reports nothing if they were, or if the attention is close to softmax. */
 #include <fovea/plans.h>
 
 #include "tests/models/small_checkpoint.h"
@@ -17,7 +17,7 @@ static fovea_model *trained_with(const char *attention)
     return load_lines(dinov2, config);
 }
 
-/* The note about untrained weights of a plan with `attention` has all of the words. */
+/* Checks that the plan's note about untrained weights contains all of the words. */
 static void notes(const fovea_model *m, const char *attention, const char *const *words)
 {
     fovea_device *device;
@@ -57,7 +57,7 @@ static void softmax_weights(void **state)
                "fovea linearise", "\"fovea\": {\"attention\""));
     notes(m, "softmax+mala@1", SAYS("mala attention", "1 of 2 blocks", "0.5"));
     notes(m, "linear+mala@1", SAYS("linear:elu1 and other attention", "all blocks"));
-    /* Gates without weights are 1, so what is lost is lost by the attention after them. */
+    /* Gates without weights are 1, so the reported loss is that of the underlying attention. */
     notes(m, "sla-linear", SAYS("sla-linear:elu1", "0.36"));
     fovea_model_free(m);
 }

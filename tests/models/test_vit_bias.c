@@ -1,5 +1,5 @@
-/* test_vit_bias.c: biases of relative positions as constants of a plan: their memory, and that
- * blocks share them. Their values are the golden vectors' business.
+/* test_vit_bias.c: tests biases of relative positions as constants of a plan: their memory, and
+ * that blocks share them. The golden vectors test their values.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static fv_vit small_vit(void)
                     .block = blocks};
 }
 
-/* At most one at a time. */
+/* Returns a builder; only one may exist at a time. */
 static fv_builder builder(uint32_t width, uint32_t height)
 {
     static fv_attention_name softmax[2];
@@ -48,7 +48,7 @@ static fv_builder builder(uint32_t width, uint32_t height)
     return fv_builder_of(&graph, &options);
 }
 
-/* Every pair of tokens, from the row of its offset. */
+/* Every pair of tokens has the value of its offset's row. */
 static void pairs_have_the_value_of_their_offset(void **state)
 {
     (void)state;
@@ -82,7 +82,7 @@ static void a_shared_table_is_expanded_once(void **state)
     assert_ptr_equal(first.part[0].tensor, second.part[0].tensor);
     const fv_weight other = fv_vit_emit_bias(&teacher, &b, 0);
     assert_ptr_not_equal(first.part[0].tensor, other.part[0].tensor);
-    blocks[1].bias = v.bias; /* a block with its own */
+    blocks[1].bias = v.bias; /* a block with biases of its own */
     const fv_weight own = fv_vit_emit_bias(&v, &b, 1);
     assert_ptr_not_equal(first.part[0].tensor, own.part[0].tensor);
     assert_true(fv_vit_has_bias(&v, 0) && fv_vit_has_bias(&v, 1));
@@ -92,7 +92,7 @@ static void a_shared_table_is_expanded_once(void **state)
     fv_graph_release(b.graph);
 }
 
-/* Refused before it is allocated, with what to do. */
+/* Refused before the allocation, with a remedy. */
 static void too_much_memory_is_refused(void **state)
 {
     (void)state;
@@ -106,7 +106,8 @@ static void too_much_memory_is_refused(void **state)
     assert_non_null(strstr(fovea_error(), "use a smaller picture, or linear"));
     fv_graph_release(b.graph);
 
-    /* Blocks with other attentions do not count: here the first allocation fails instead. */
+    /* Blocks with other attentions do not count: here planning fails only at the first allocation.
+     */
     blocks[0].bias = blocks[1].bias = v.bias;
     for (int i = 0; i < 2; i++) {
         b = builder(120, 100);
@@ -121,7 +122,7 @@ static void too_much_memory_is_refused(void **state)
     blocks[0] = blocks[1] = (fv_vit_block){.ls1 = {.rows = 0}};
 }
 
-/* The same as users meet it; attentions without biases run at any size. */
+/* The same error for callers of plans. Attentions without biases run at any size. */
 static void plans_say_so(void **state)
 {
     (void)state;

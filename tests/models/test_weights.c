@@ -1,5 +1,5 @@
-/* test_weights.c: packed weights are made once, shared by format and knobs, and freed with the
- * last; 16 bits hold what they can, or say that they cannot. */
+/* test_weights.c: tests that packed weights are made once, shared by format and knobs, and freed
+ * with the last user; and that 16-bit types represent a value or refuse it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void packed_weights_are_shared(void **state)
                      FOVEA_OK);
     assert_int_equal(fv_packed_get(&e, &m->shared, NULL, false, w, &plain, &problem, &others),
                      FOVEA_OK);
-    assert_ptr_equal(d, e); /* plain rows, whatever the knobs */
+    assert_ptr_equal(d, e); /* unpacked rows do not depend on the knobs */
     assert_int_equal(d->size, a->size);
     assert_memory_equal(a->data, d->data, (size_t)d->size);
     assert_int_equal(fv_packed_size(w, &kernel, &problem, &knobs), a->size);
@@ -79,7 +79,7 @@ static void packed_weights_are_shared(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) + fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
-/* The kernel of that name. */
+/* Returns the kernel with that name. */
 static const fv_kernel *kernel_named(const char *name)
 {
     int count;
@@ -136,7 +136,7 @@ static void formats_are_separate(void **state)
             assert_ptr_not_equal(plain[i], plain[k]);
         }
         for (int at = 0; at < ROWS * COLS; at++) {
-            uint16_t rounded[2]; /* large enough for either size */
+            uint16_t rounded[2]; /* large enough for both sizes */
             fv_value_put(rounded, kernel[i].type, 0, numbers[at]);
             assert_memory_equal((char *)plain[i]->data + at * fv_type_size(kernel[i].type), rounded,
                                 fv_type_size(kernel[i].type));
@@ -153,8 +153,8 @@ static void formats_are_separate(void **state)
     fovea_model_free(m);
 }
 
-/* A transposed convolution by its definition, and by the product whose weight fv_weight_deconv is:
- * each pixel's block from the pixels around it, as ref_pixel_shuffle.c lays it out. */
+/* Compares a transposed convolution by definition with the product of fv_weight_deconv(): each
+ * pixel's block is computed from the pixels around it and stored as in ref_pixel_shuffle.c. */
 static void compare_deconv(uint32_t stride, uint32_t reach)
 {
     enum { WIDE = 3, HIGH = 2, CHANNELS = 3, OUT = 2, MOST = CHANNELS * OUT * 16 };

@@ -1,5 +1,5 @@
-/* test_wrappers.c: names that training programs have changed; models that are stored twice; heads
- * outside of the encoder's prefix; what logs and messages say about the rest. */
+/* test_wrappers.c: tests names that training programs have changed, models that are stored twice,
+ * heads outside the encoder's prefix, and messages about tensors that are not used. */
 #include "checkpoint/wrappers.h"
 #include "models/nearest.h"
 #include "tests/models/small_checkpoint.h"
@@ -40,7 +40,7 @@ static void expect_message(const char *says)
 
 typedef void rename_fn(char out[NAME], const char *name);
 
-/* Adds the tensors of `lines`, renamed; `other`: with the values of other pieces. */
+/* Adds the tensors of `lines` under renamed names; `other` selects the values of other pieces. */
 static void join(struct checkpoint *to, const struct line *lines, rename_fn *rename, bool other)
 {
     struct checkpoint *c = checkpoint_of(lines);
@@ -77,7 +77,7 @@ static void same(char out[NAME], const char *name)
     strcpy(out, name);
 }
 
-/* `word` after the first `after` of a name. */
+/* Inserts `word` after the first `after` of a name. */
 static void insert(char out[NAME], const char *name, const char *after, const char *word)
 {
     const char *at = strstr(name, after);
@@ -112,7 +112,7 @@ static void everywhere(char out[NAME], const char *name)
     {                                                                                              \
         insert(out, name, "", prefix);                                                             \
     }
-/* As LitEma keeps averages. */
+/* Renames a tensor as LitEma does for averages. */
 static void in_buffers(char out[NAME], const char *name)
 {
     strcpy(out, "model_ema.");
@@ -151,7 +151,7 @@ static void modules_around_parts_are_passed_through(void **state)
     fovea_model_free(bare);
 }
 
-/* A shard's names are found by what its index makes of them. */
+/* An index maps wrapped names to plain ones before shards are searched. */
 static void shards_have_plain_names(void **state)
 {
     static char index[32768];
@@ -178,7 +178,7 @@ static void shards_have_plain_names(void **state)
     assert_int_equal(remove(in_folder("model.safetensors.index.json")), 0);
 }
 
-/* A module that was saved with its wrapper and without: the plain one is the model's. */
+/* If a module was saved both with and without its wrapper, the model uses the plain one. */
 static void two_tensors_of_one_plain_name_keep_their_own(void **state)
 {
     (void)state;
@@ -311,12 +311,12 @@ static void messages_say_what_helps(void **state)
     const struct line nothing[] = {{"x", 1, 1, {99}}, {NULL, 0, 0, {0}}};
     write_renamed(nothing, same, typo);
     expect_failure(FOVEA_ENOTSUP, "did you mean \"dinov2\"?");
-    expect_failure(FOVEA_ENOTSUP, "gated_deltanet"); /* the last one that is known */
+    expect_failure(FOVEA_ENOTSUP, "gated_deltanet"); /* the last known attention */
     write_renamed(nothing, same, "{\"model_type\":\"swin\"}");
     expect_failure(FOVEA_ENOTSUP, "is not supported; supported types are");
     write_renamed(dinov2, same, "{\"model_type\":\"clip\"}");
     expect_failure(FOVEA_EFORMAT, "\"fovea\": {\"model_type\": \"dinov2\"}");
-    /* A tensor that tells a size is named. */
+    /* The message names a tensor that determines a size. */
     struct line few[sizeof dinov2 / sizeof *dinov2];
     size_t n = 0;
     for (const struct line *l = dinov2; l->name; l++)
@@ -335,7 +335,8 @@ static void messages_say_what_helps(void **state)
     expect_failure(FOVEA_ENOTSUP, "merge_and_unload()");
 }
 
-/* The thing and the remedy stay, and characters stay whole. */
+/* A long message is shortened in the middle: its beginning and its remedy stay, and no UTF-8
+ * character is split. */
 static void long_messages_lose_their_middle(void **state)
 {
     static char name[5001];

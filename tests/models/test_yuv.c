@@ -1,6 +1,5 @@
-/* test_yuv.c: frames of luma and chroma: their bytes against the standards' equations in double
- * precision, and whole plans against the same picture in RGB, bit for bit, on every device that
- * this machine has.
+/* test_yuv.c: compares bytes of YUV frames with the standards' equations in double precision, and
+ * whole plans with the same picture in RGB, bit by bit, on every device of this machine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +19,7 @@ enum { DEVICES = 16, YUVS = 6 };
 
 /* ---- the arithmetic ---- */
 
-/* R, G, B as the standards define them, on a scale of 0 to 255, neither rounded nor cut. */
+/* Computes R, G, B by the standards, from 0 to 255, neither rounded nor clipped. */
 static void exact(double rgb[3], fovea_yuv_matrix yuv, int y, int u, int v)
 {
     static const double red[] = {0.299, 0.2126, 0.2627}, blue[] = {0.114, 0.0722, 0.0593};
@@ -166,7 +165,7 @@ static void on(fovea_device *device)
     exact_size.resize_width = 70;
     exact_size.resize_height = 56;
     exact_size.crop_width = exact_size.crop_height = 0;
-    odd_crop.resize = FOVEA_RESIZE_NONE; /* from odd columns and lines of the frame */
+    odd_crop.resize = FOVEA_RESIZE_NONE; /* begins at odd columns and lines of the frame */
     odd_crop.crop_width = 57;
     odd_crop.crop_height = 43;
     const fovea_preprocess *const rules[] = {NULL, &exact_size, &odd_crop};
@@ -236,7 +235,7 @@ static void wrong_planes(void **state)
     fovea_device_close(device);
 }
 
-/* The longest sides there may be, before anything is allocated for them. */
+/* The longest sides are refused or accepted before anything is allocated for them. */
 static void largest_sides(void **state)
 {
     (void)state;
@@ -258,7 +257,8 @@ static void largest_sides(void **state)
         options.frame.width = options.frame.height = SIDE;
         assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
         fovea_plan_query(plan, &info);
-        /* The first pass keeps SIDE rows of the result's width; a worker has one row as bytes. */
+        /* The first pass needs SIDE rows of the result's width; each worker needs one row of bytes.
+         */
         assert_true(info.staging >= (uint64_t)SIDE * 56 * 3);
         assert_true(info.scratch >= (uint64_t)SIDE * 3);
         fovea_plan_free(plan);

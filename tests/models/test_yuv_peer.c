@@ -1,8 +1,9 @@
-/* test_yuv_peer.c: NV12 and YUYV frames give the same patches as the R, G, B of FFmpeg's swscale
- * through the RGB path, within 1/255, of the frame itself and of a resized picture. The references
- * of PATCH and of the two passes are tested; every other kernel agrees with them bit for bit
- * (check). swscale is set to exact arithmetic and chroma of the nearest sample: its default, and
- * libyuv, are up to 13 of 255 away from the standards' equations.
+/* test_yuv_peer.c: tests that NV12 and YUYV frames give the patches of FFmpeg's swscale followed by
+ * the RGB path, within 1/255, for whole frames and resized pictures.
+ *
+ * It runs the references of PATCH and of the two resize passes; every other kernel agrees with them
+ * bit by bit (check). swscale uses exact arithmetic and nearest chroma samples. Its default
+ * settings, and libyuv, differ from the standards' equations by up to 13 of 255.
  */
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void *pixels_of(size_t size)
     return p;
 }
 
-/* Waves with some noise, `swing` up and down from the middle. */
+/* Draws waves with some noise, with amplitude `swing` around the middle. */
 static void draw(uint8_t *plane, size_t stride, size_t step, size_t width, size_t height,
                  double swing, double phase)
 {
@@ -72,7 +73,7 @@ static void convert(picture *p)
     sws_freeContext(c);
 }
 
-/* ---- ours ---- */
+/* ---- fovea ---- */
 
 static fv_args from_frame(const picture *p, bool own, uint32_t step)
 {
@@ -82,7 +83,8 @@ static fv_args from_frame(const picture *p, bool own, uint32_t step)
     return a;
 }
 
-/* A frame, or a picture of `width` x `height` in RGB, as patches: values from 0 to 1. */
+/* Returns the patches of a frame, or of an RGB picture of `width` x `height`, as values from 0 to
+ * 1. */
 static float *patches(fv_args a, fv_call c, uint32_t width, uint32_t height, size_t *values)
 {
     static const fv_patch_table plain = {.scale = {1 / 255.f, 1 / 255.f, 1 / 255.f}};
@@ -126,7 +128,8 @@ static uint8_t *resized(fv_args a, fv_call c, const fv_picture_resize *to, uint3
     return out;
 }
 
-/* Patches of the picture, ours or of swscale's pixels; `rule` NULL: not resized. */
+/* Returns the patches of the picture, from Fovea's or from swscale's pixels. `rule` NULL means no
+ * resize. */
 static float *path(const picture *p, bool own, const fovea_preprocess *rule, size_t *values)
 {
     const fv_args a = from_frame(p, own, 3);
@@ -146,7 +149,8 @@ static float *path(const picture *p, bool own, const fovea_preprocess *rule, siz
     return out;
 }
 
-/* The largest difference, in steps of 1/255; *share: of values that differ. */
+/* Returns the largest difference in steps of 1/255; *share is the fraction of values that differ.
+ */
 static double distance(const picture *p, const fovea_preprocess *rule, double *share)
 {
     size_t n, same;
@@ -163,7 +167,7 @@ static double distance(const picture *p, const fovea_preprocess *rule, double *s
     return worst;
 }
 
-/* Chroma keeps away from its ends, where a bright pixel's blue overflows in swscale. */
+/* Draws chroma away from its limits, where the blue of a bright pixel overflows in swscale. */
 static void shoot(picture *p)
 {
     const bool nv12 = p->flags & FV_FLAG_NV12;
