@@ -1,5 +1,5 @@
-/* camera.h: a camera whose buffers a GPU reads in place or copies by itself, by each way that a
- * driver may have. For programs of cmocka.
+/* camera.h: simulates a camera whose buffers a GPU reads in place or copies, in each way that a
+ * driver may support. For cmocka programs.
  */
 #ifndef FOVEA_TESTS_CAMERA_H
 #define FOVEA_TESTS_CAMERA_H
@@ -8,10 +8,11 @@
 #include "tests/devices/shared_pixels.h"
 
 typedef struct way {
-    long imports; /* what the driver has */
+    long imports; /* import extensions of the driver */
     fovea_external_image_kind kind;
     fovea_transfer transfer;
-    const char *method, *reason; /* what is said: the beginning of the one, words of the other */
+    const char *method,
+        *reason; /* expected beginning of the reported method, and words of the reason */
 } way;
 
 static const way of_cl[] = {
@@ -44,7 +45,7 @@ static inline const way *ways(void)
     return hostile.cuda ? of_cuda : of_cl;
 }
 
-/* What has no file descriptor; until the next call. */
+/* Returns memory without a file descriptor; the memory is valid until the next call. */
 static inline void *memory_of(const pixel_memory *m, fovea_external_image_kind kind)
 {
     static hostile_ahardwarebuffer buffer;
@@ -61,7 +62,7 @@ static inline void check_way(const way *w, const fovea_external_image *picture)
                  info.method, info.reason);
 }
 
-/* What reads in place is named by the device. */
+/* Checks that the device lists each method of reading in place. */
 static inline void check_listed(const way *w, const fovea_device *device)
 {
     fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
@@ -116,7 +117,8 @@ static inline void camera_close(camera *c)
     nothing_left();
 }
 
-/* Two frames in flight, the buffers' pixels others in each turn, every third one of the host's. */
+/* Runs frames with two in flight. The buffers' pixels change in each round, and every third frame
+ * is in host memory. */
 static inline void camera_run(camera *c)
 {
     fovea_ticket ticket[2];

@@ -19,7 +19,7 @@
 #include "tests/devices/every_plan.h"
 
 enum { MOST = 1 << 16 };
-static char *seen[MOST]; /* NULL: a free place */
+static char *seen[MOST]; /* NULL: a free slot */
 static int passed, failed;
 static bool listing;
 
@@ -36,7 +36,7 @@ static bool is_new(const char *line)
     return true;
 }
 
-/* Adds choice number `choice`; false: there are fewer choices. */
+/* Appends choice number `choice`; returns false if there are fewer choices. */
 static bool add_choice(char *line, size_t size, const fv_launch *step, uint32_t units,
                        uint32_t choice)
 {
@@ -80,7 +80,8 @@ static void look_at(const fovea_plan *p, const fv_step *step)
         printf("FAIL %s: not in fallback.txt: %s\n", l.kernel->name, line);
 }
 
-/* What measures rates: roughly, to cut calls by, and the best ones. */
+/* Lists the programs that measure rates: the coarse rate that limits the size of calls, and the
+ * best rates. */
 static void list_probes(void)
 {
     static const int which[] = {5, 7}; /* FV_PROBE_RATES and FV_PROBE_BEST of probe.cl */

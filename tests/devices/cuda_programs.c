@@ -14,7 +14,7 @@
 #include "tests/devices/dry_launch.h"
 #include "tests/kernels/check_run.h"
 
-/* Options that were printed, by file and mechanism: a hash each. */
+/* Hashes of the options already printed for each file and mechanism. */
 enum { CAPACITY = 1 << 18 };
 static uint64_t seen[CAPACITY];
 
@@ -28,7 +28,7 @@ static uint64_t hash(const char *text, uint64_t h)
 static bool is_new(uint64_t h)
 {
     uint32_t i = (uint32_t)h % CAPACITY;
-    h |= 1; /* 0 is a free place */
+    h |= 1; /* 0 marks a free slot */
     for (; seen[i]; i = (i + 1) % CAPACITY)
         if (seen[i] == h)
             return false;

@@ -11,7 +11,7 @@
 static every_plan_look *look;
 static uint32_t planned, failed;
 
-/* That there is no plan is an answer: not every attention, type and size goes with every model. */
+/* A plan may be refused: not every model supports every attention, type and size. */
 static void look_at_plan(fovea_plan *p, fovea_status status)
 {
     for (uint32_t i = 0; status == FOVEA_OK && i < p->graph.steps; i++)
@@ -70,7 +70,7 @@ static fovea_model *load(const char *name)
     return model;
 }
 
-/* One of each family and head, in every size, type and format. */
+/* Plans one model of each family and head, in every size, type and format. */
 static void look_at_everything(fovea_device *device, const char *name)
 {
     fovea_model *model = load(name);
@@ -98,7 +98,7 @@ static void look_at_everything(fovea_device *device, const char *name)
     fovea_model_free(model);
 }
 
-/* The other sizes of a model. */
+/* Plans the other sizes of a model. */
 static void look_at_others(fovea_device *device)
 {
     const char *name;
@@ -110,14 +110,14 @@ static void look_at_others(fovea_device *device)
     }
 }
 
-/* Every attention, for heads as wide as models have them. */
+/* Plans every attention, with the head sizes that models have. */
 static void look_at_attentions(fovea_device *device)
 {
     static const char *const blocks[] = {"block-768x24x4", "block-768x12x4", "block-768x8x4",
                                          "block-768x6x4"};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         fovea_model *model = load(blocks[i]);
-        const bool most = i == 1; /* have heads of 64: gates and bfloat16 there alone */
+        const bool most = i == 1; /* heads of 64 are common: gates and bfloat16 only here */
         for (int type = 0; model && type < TYPES; type++) {
             const bool rare = types[type].compute == FOVEA_COMPUTE_BF16 ||
                               types[type].activations == FOVEA_DTYPE_BF16;
@@ -139,7 +139,7 @@ static void look_at_attentions(fovea_device *device)
 
 /* ---- sequences ---- */
 
-/* A prompt and a token of every language model, in every type. */
+/* Plans a prompt and a single token of every language model, in every type. */
 static void look_at_sequences(fovea_device *device, const char *name)
 {
     static const uint32_t rows[] = {256, 1};
@@ -184,7 +184,8 @@ static fovea_status dry_operation(fovea_plan *p, const fovea_attention_options *
     return fv_plan_finish(p, &r);
 }
 
-/* `remembers`: of a state, which softmax has too. */
+/* Plans a causal attention. `remembers` means that the attention has a state, which softmax has,
+ * too. */
 static void look_at_causal(fovea_device *device, const char *attention, uint32_t dim, uint32_t rows,
                            fovea_form form, bool remembers)
 {

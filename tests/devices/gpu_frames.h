@@ -1,5 +1,5 @@
-/* gpu_frames.h: frames of a small model on an OpenCL or a CUDA device whose driver lies and fails
- * on demand (hostile.h), for programs of cmocka.
+/* gpu_frames.h: runs frames of a small model on an OpenCL or CUDA device whose driver reports false
+ * properties and fails on request (hostile.h). For cmocka programs.
  */
 #ifndef FOVEA_TESTS_GPU_FRAMES_H
 #define FOVEA_TESTS_GPU_FRAMES_H
@@ -21,7 +21,7 @@
 
 static fovea_model *model;
 
-/* `cache`: the folder of programs; NULL: the user's. */
+/* Opens the device. `cache` is the folder of compiled programs, or NULL for the user's. */
 static inline fovea_device *open_with(double max_dispatch_seconds, const char *cache)
 {
     fovea_device *device;
@@ -43,7 +43,7 @@ static inline fovea_plan *plan_on(fovea_device *device, const char *attention)
     return fixture_plan(model, device, attention, FOVEA_SCHEDULE_AUTO);
 }
 
-/* Of a plan whose products are of float16. */
+/* Returns options of a plan with float16 products. */
 static inline fovea_plan_options half_options(void)
 {
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
@@ -85,7 +85,7 @@ static inline const char *launch_call(void)
     return hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel";
 }
 
-/* ---- what is measured of it ---- */
+/* ---- measured rates ---- */
 
 static inline int remove_probe(const fovea_cache_entry *e, void *nothing)
 {
@@ -95,15 +95,15 @@ static inline int remove_probe(const fovea_cache_entry *e, void *nothing)
     return 0;
 }
 
-/* What was measured of devices before. */
+/* Removes the measured rates of all devices. */
 static inline void forget_rates(void)
 {
     assert_int_equal(fovea_cache_list(NULL, remove_probe, NULL), FOVEA_OK);
 }
 
-enum { NO_IMAGES, FAST_IMAGES = 2, OTHERS_IMAGES }; /* of the lie `images` */
+enum { NO_IMAGES, FAST_IMAGES = 2, OTHERS_IMAGES }; /* values of the setting `images` */
 
-/* What is said of a GPU that multiplies float16 fast and whose local memory is not used. */
+/* Makes the driver report a GPU that multiplies float16 fast and whose local memory is not used. */
 static inline void say_images(long images)
 {
     hostile.set("gpu", 1);
@@ -113,8 +113,8 @@ static inline void say_images(long images)
     hostile.set("images", images);
 }
 
-/* Whether images are first where they were just measured; others on this machine may have made what
- * was measured wait, so that it is done again. */
+/* Returns whether images rank first, or do not (`wanted`), directly after the measurement. Other
+ * processes may disturb a measurement, so it is repeated. */
 static inline bool images_are_first(long images, bool wanted)
 {
     fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
@@ -131,9 +131,9 @@ static inline bool images_are_first(long images, bool wanted)
     return first;
 }
 
-/* Whether a device that was just opened reads images first. If not, what was measured is forgotten,
- * so that the next one that is opened measures again: the same as above, for a device that is to be
- * kept. Ends the test without a verdict where others on this machine disturb every measurement. */
+/* Returns whether an open device ranks images first. If not, its measured rates are removed, so
+ * that the next device measures again. Skips the test if other processes disturb every measurement.
+ */
 static inline bool has_images_first(const fovea_device *device, int *tries)
 {
     fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
@@ -148,7 +148,7 @@ static inline bool has_images_first(const fovea_device *device, int *tries)
     return false;
 }
 
-/* Opens the driver that the arguments name; else what main is to return. */
+/* Opens the driver that the arguments name. Returns 0 or the exit status for main. */
 static inline int gpu_frames_open(int argc, char **argv)
 {
     fovea_device *device;

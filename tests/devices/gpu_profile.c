@@ -5,7 +5,7 @@
 
 #include "device/backend.h"
 
-/* What GPUs of a kind say of themselves and were seen to do. */
+/* Properties and measured rates of several kinds of GPU. */
 static const gpu_profile profiles[] = {
     {"mali",
      {.local = 32 << 10, .units = 4, .group = 1024, .unified = true},
@@ -15,7 +15,7 @@ static const gpu_profile profiles[] = {
      {.local = 32 << 10, .units = 4, .group = 1024, .unified = true, .own_local = true},
      FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL,
      1},
-    /* The same where images are read faster than local memory. */
+    /* The same GPU, but images are faster than local memory. */
     {"texture",
      {.local = 32 << 10, .units = 4, .group = 1024, .unified = true, .own_local = true},
      FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_LOCAL | FV_NEED_CL_IMAGE |
@@ -29,7 +29,7 @@ static const gpu_profile profiles[] = {
      {.local = 64 << 10, .units = 96, .group = 256, .unified = true, .own_local = true},
      FV_NEED_CL_HALF | FV_NEED_CL_LOCAL | FV_NEED_CL_SUBGROUPS,
      0},
-    /* Small ones without float16: VideoCore, Vivante, PowerVR. */
+    /* Small GPUs without float16: VideoCore, Vivante, PowerVR. */
     {"plain",
      {.local = 16 << 10, .units = 1, .group = 256, .unified = true, .own_local = true},
      FV_NEED_CL_LOCAL,

@@ -66,39 +66,44 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What OpenCL's driver takes for an AHardwareBuffer. */
+/* The content of an AHardwareBuffer as the simulated OpenCL driver reads it. */
 typedef struct hostile_ahardwarebuffer {
     int fd;
     size_t size;
 } hostile_ahardwarebuffer;
 
-/* `value` LONG_MIN: the truth. `name` NULL: of everything; then all calls count again. */
+/* Sets a property to `value`, or to its true value if `value` is LONG_MIN. If `name` is NULL,
+ * resets all properties and counts all calls again. */
 typedef void hostile_set_fn(const char *name, long value);
-/* Only calls of this function count from now on; NULL: all. */
+/* Restricts counting and failing to calls of one function, or lifts the restriction if `name` is
+ * NULL. */
 typedef void hostile_only_fn(const char *name);
-/* Calls that count since the last set("fail"); releases do not. */
+/* Returns the number of counted calls since the last set("fail"), without releases. */
 typedef long hostile_calls_fn(void);
-/* All calls of a function so far. */
+/* Returns the number of all calls of a function so far. */
 typedef long hostile_counted_fn(const char *name);
-/* The call that was made to fail, or NULL. */
+/* Returns the name of the call that failed on request, or NULL. */
 typedef const char *hostile_failed_fn(void);
-/* Objects that were created and not released: of one kind ("context", "queue", "buffer",
- * "program", "kernel", "event", "recording", "semaphore"; of contexts and queues also the "hinted
- * context", "timed queue" and "recordable queue"; CUDA: "context", "memory", "pinned",
- * "registered", "external", "resource", "surface", "module", "stream", "event", "graph", "exec",
- * "program"), or of all with NULL. */
+/* Returns the number of live objects of one kind, or of all kinds if `kind` is NULL.
+ *
+ * Kinds of OpenCL: "context", "queue", "buffer", "program", "kernel", "event", "recording",
+ * "semaphore", and for contexts and queues also "hinted context", "timed queue" and "recordable
+ * queue". Kinds of CUDA: "context", "memory", "pinned", "registered", "external", "resource",
+ * "surface", "module", "stream", "event", "graph", "exec", "program". */
 typedef long hostile_live_fn(const char *kind);
-/* Releases of what is not alive, waits without bound for what does not end, memory that was written
- * after its end. */
+/* Returns the number of errors: releases of objects that are not alive, unbounded waits for
+ * commands that never end, and writes beyond the end of memory. */
 typedef long hostile_misuse_fn(void);
-/* CUDA: contexts that are current on the calling thread; more if that is left otherwise changed. */
+/* CUDA: returns the number of contexts that are current on the calling thread; it is larger if the
+ * thread's contexts were not restored. */
 typedef long hostile_depth_fn(void);
 
-/* The one that a test has opened. */
+/* The driver that a test has opened. */
 typedef struct hostile_driver {
     const char *device; /* "cl:0" or "cuda:0" */
     bool cuda;
-    const char *const *functions; /* the library's of it, NULL at the end; not cuBLASLt's */
+    const char *const *functions; /* the driver's functions that the library calls, ending with
+                                     NULL; without cuBLASLt's */
     hostile_set_fn *set;
     hostile_only_fn *only;
     hostile_calls_fn *calls;
@@ -110,10 +115,11 @@ typedef struct hostile_driver {
 } hostile_driver;
 extern hostile_driver hostile;
 
-/* Before the library is first asked for devices: has it open the driver of that path. Says why not.
+/* Makes the library open the driver at `path`. Must be called before the library looks for devices.
+ * Prints the reason if it fails.
  */
 bool hostile_open(const char *path);
-/* What else that driver exports; NULL: nothing of that name. */
+/* Returns another symbol that the driver exports, or NULL if there is none. */
 void *hostile_symbol(const char *name);
 
 #endif

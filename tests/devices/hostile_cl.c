@@ -1,4 +1,5 @@
-/* hostile_cl.c: an OpenCL library that lies and fails on demand, over the real one. See hostile.h.
+/* hostile_cl.c: an OpenCL library that forwards to the real one, reports false properties and fails
+ * on request. See hostile.h.
  */
 #include "tests/devices/hostile_cl.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- lies ---- */
+/* ---- false properties ---- */
 
 static const char *const lie_names[] = {
 #define X(name) #name,
@@ -42,7 +43,8 @@ static void start(void)
     *(void **)&when_done = dlsym(library, "clSetEventCallback");
 }
 
-/* A queue is stuck when it has a kernel that is never done; so is an event queued after one. */
+/* Reacts to a changed setting. A queue is stuck if it contains a kernel that never ends, and so is
+ * every event queued after that kernel. */
 static void changed(int lie)
 {
     for (size_t k = 0; (lie < 0 || lie == lie_hang) && k < hostile_living; k++)
@@ -81,7 +83,7 @@ cl_mem refuse(cl_int *error, cl_int why)
     return NULL;
 }
 
-/* ---- what is alive ---- */
+/* ---- live objects ---- */
 
 void born(enum kind kind, const void *handle)
 {
@@ -120,7 +122,7 @@ cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n
     return status;
 }
 
-/* The object also counts as one of `kind`, in addition to its own kind. */
+/* Removes the object from `kind`, which it counts as in addition to its own kind. */
 static void also_dies(enum kind kind, const void *handle)
 {
     pthread_mutex_lock(&hostile_lock);
@@ -129,7 +131,7 @@ static void also_dies(enum kind kind, const void *handle)
     pthread_mutex_unlock(&hostile_lock);
 }
 
-/* Whether the event's command is one that is never done. */
+/* Returns whether the event's command never ends. */
 static bool never_done(cl_event event)
 {
     const long hang = hostile_lie(lie_hang, 0);
@@ -140,7 +142,7 @@ static bool never_done(cl_event event)
     return stuck;
 }
 
-/* ---- OpenCL: what there is ---- */
+/* ---- OpenCL: platforms and devices ---- */
 
 API cl_int clGetPlatformIDs(cl_uint n, cl_platform_id *out, cl_uint *count)
 {
@@ -175,16 +177,16 @@ static cl_int answer(const void *value, size_t bytes, size_t size, void *out, si
 
 #define SUBGROUPS " cl_intel_subgroups cl_intel_subgroups_short cl_intel_required_subgroup_size"
 
-/* Takes every word out that begins so. */
+/* Blanks every word that begins with `begin`. */
 static void blank(char *text, const char *begin)
 {
     for (char *at = text; (at = strstr(at, begin));)
         memset(at, ' ', strcspn(at, " "));
 }
 
-/* The extensions with what is claimed and without what is denied. Intel's subgroups, which PoCL has
- * from version 6 on, are claimed only by the tests: programs that use them together with a float16
- * that is only claimed do not build. */
+/* Returns the extensions, plus those claimed and minus those denied. Intel's subgroups, which PoCL
+ * has from version 6 on, are only reported on request: programs that combine them with emulated
+ * float16 do not build. */
 static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
 {
     static const char denied[] = "cl_khr_fp16";
@@ -209,7 +211,8 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
         strcat(text, SUBGROUPS);
     if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
-    if (is_set(lie_images)) /* its rates are others, and kept by the names of what there is */
+    if (is_set(lie_images)) /* another device name, because its rates differ and are stored under
+                               the name */
         snprintf(text + strlen(text), ADDED, " hostile_images_%ld", hostile_lie(lie_images, 1));
     hostile_record_extensions(text);
     hostile_import_extensions(text);
@@ -390,7 +393,7 @@ API cl_mem clCreateImage(cl_context c, cl_mem_flags flags, const cl_image_format
     if (!at_most(lie_texels, desc->image_width))
         return refuse(error, CL_INVALID_IMAGE_SIZE);
     const bool of_another = hostile_lie(lie_images, 1) == 3;
-    if (of_another) /* which the image keeps */
+    if (of_another) /* the image keeps a reference to it */
         of.buffer = real.clCreateBuffer(c, CL_MEM_READ_WRITE, desc->image_width * 16, NULL, error);
     cl_mem m = real.clCreateImage(c, flags, format, &of, host, error);
     if (m)
@@ -551,12 +554,12 @@ API cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dimen
 
 /* ---- commands ---- */
 
-/* A command that the caller waits for, on a device where none ends. */
+/* Returns true for a command that the caller waits for on a device where no command ends. */
 static bool blocks_for_ever(cl_bool blocking)
 {
     if (!blocking || !hostile_lie(lie_hang, 0))
         return false;
-    misused(NULL); /* where the real thing would never return */
+    misused(NULL); /* a real driver would never return */
     return true;
 }
 

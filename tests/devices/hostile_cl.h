@@ -1,5 +1,5 @@
-/* hostile_cl.h: what the files of libhostile_cl.so share: the real library, lies, and what is
- * alive. See hostile.h. */
+/* hostile_cl.h: declarations shared by the files of libhostile_cl.so: the real library, false
+ * properties, and live objects. See hostile.h. */
 #ifndef FOVEA_TESTS_HOSTILE_CL_H
 #define FOVEA_TESTS_HOSTILE_CL_H
 
@@ -39,7 +39,7 @@ enum {
 #undef X
 };
 
-/* TIMED to RECORDABLE are properties of an object that also has another kind. */
+/* TIMED to RECORDABLE are additional kinds of an object that also has a main kind. */
 enum kind {
     CONTEXT,
     QUEUE,
@@ -74,7 +74,7 @@ extern cl_int (*when_done)(cl_event, cl_int status, void(CL_CALLBACK *)(cl_event
             return error_;                                                                         \
     } while (0)
 
-/* For functions that return an object. */
+/* Begins a function that returns an object. */
 #define ENTER_CREATE(name, error)                                                                  \
     do {                                                                                           \
         const cl_int error_ = hostile_enter(#name);                                                \
@@ -85,49 +85,54 @@ extern cl_int (*when_done)(cl_event, cl_int status, void(CL_CALLBACK *)(cl_event
         }                                                                                          \
     } while (0)
 
-/* *error (NULL is fine) is `why`, and there is no buffer. */
+/* Sets *error (which may be NULL) to `why`; returns NULL. */
 cl_mem refuse(cl_int *error, cl_int why);
-/* What a driver need not bear was done; as hostile_misused, by any thread. */
+/* Counts an invalid use of the driver, as hostile_misused() does, from any thread. */
 void misused(const char *what);
 void born(enum kind kind, const void *handle);
 bool dies(enum kind kind, const void *handle);
-/* A command was accepted: its event, if there is one, and whether it will ever be done. */
+/* Records that a command was accepted, with its event, if there is one, and whether it ever ends.
+ */
 cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl_uint n,
                 const cl_event *wait, const cl_event *event);
 
-/* hostile_words.c: texts to put before a program's own; "" where nothing is to be added. */
+/* hostile_words.c: source texts that are put before a program, or "" for none. */
 enum { HOSTILE_WORDS = 6 };
 void hostile_words(const char *all[HOSTILE_WORDS]);
 
-/* hostile_import.c: adds the names of what is said to be there. */
+/* hostile_import.c: appends the names of the extensions that are reported. */
 void hostile_import_extensions(char *text);
-/* Whether that is a function for importing which is to be there; *out: it, or NULL. */
+/* Returns whether `name` is an import function that is reported; sets *out to the function or NULL.
+ */
 bool hostile_import_function(const char *name, void **out);
-/* clCreateBuffer with a pointer of Qualcomm's. */
+/* Implements clCreateBuffer with one of Qualcomm's host pointers. */
 cl_mem hostile_import_qcom(cl_context c, size_t size, const void *pointer, cl_int *error);
-/* A buffer is released; nothing happens to one that was not imported. */
+/* Releases an imported buffer; does nothing for other buffers. */
 void hostile_import_end(cl_mem m);
 
-/* hostile_fence.c: adds the names of what is said to be there. */
+/* hostile_fence.c: appends the names of the extensions that are reported. */
 void hostile_fence_extensions(char *text);
-/* Whether that is a function of semaphores; *out: NULL where it is not to be there. */
+/* Returns whether `name` is a semaphore function; sets *out to the function, or to NULL if it is
+ * not reported. */
 bool hostile_fence_function(const char *name, void **out);
 
 /* hostile_record.c */
 #define CL_CONTEXT_PERF_HINT_QCOM 0x40C2
 #define CL_PERF_HINT_HIGH_QCOM 0x40C3
 #define CL_DEVICE_RECORDABLE_QUEUE_MAX_SIZE 0x41DE
-enum { HOSTILE_RECORDABLE = 16 }; /* kernels of one of Qualcomm's recordings */
-/* Adds the names of what is said to be there. */
+enum { HOSTILE_RECORDABLE = 16 }; /* maximum number of kernels in one of Qualcomm's recordings */
+/* Appends the names of the extensions that are reported. */
 void hostile_record_extensions(char *text);
-/* Whether that is a function for recording; *out: NULL where it is not to be there. */
+/* Returns whether `name` is a recording function; sets *out to the function, or to NULL if it is
+ * not reported. */
 bool hostile_record_function(const char *name, void **out);
-/* Whether a queue of these properties is for recording. */
+/* Returns whether a queue with these properties records. */
 bool hostile_record_takes(cl_command_queue_properties properties);
-/* An argument that a kernel has from now on; a kernel that is no more. */
+/* Notes an argument that a kernel was given; the second function forgets a released kernel. */
 void hostile_record_argument(cl_kernel k, cl_uint index, size_t size, const void *value);
 void hostile_record_forget(cl_kernel k);
-/* A kernel is enqueued: true, and *status, where the queue records it. */
+/* Notes that a kernel was enqueued. Returns true and sets *status if the queue records the kernel.
+ */
 bool hostile_record_enqueued(cl_command_queue q, cl_kernel k, cl_uint dimensions,
                              const size_t *offset, const size_t *items, const size_t *group,
                              cl_uint waits, const cl_event *event, cl_int *status);

@@ -1,5 +1,5 @@
-/* hostile_fence.c: semaphores that become files, cl_khr_external_semaphore_sync_fd: sockets, which
- * can be polled for what is sent once the command is done. */
+/* hostile_fence.c: implements cl_khr_external_semaphore_sync_fd with sockets, which become readable
+ * when the command is done. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include "tests/devices/hostile_cl.h"
 
 typedef struct semaphore {
-    bool signalled; /* by a command that is done or not; until a file is made of it */
+    bool signalled; /* whether the command is done; cleared when a file is made */
     int file;
 } semaphore;
 
@@ -46,7 +46,7 @@ static cl_int release(semaphore *s)
     return CL_SUCCESS;
 }
 
-/* The file may be gone. */
+/* The file may already be closed. */
 static void CL_CALLBACK send_end(cl_event e, cl_int status, void *end)
 {
     const int fd = (int)(intptr_t)end;

@@ -1,6 +1,5 @@
-/* hostile_import.c: memory of the caller's as buffers, by extensions that the library below has
- * not: over files in memory (memfd) and the host's memory. What the extensions leave to drivers is
- * refused. */
+/* hostile_import.c: implements import extensions that the real library lacks, for memory files
+ * (memfd) and host memory. Anything that the extensions leave to drivers is refused. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +18,7 @@ enum {
 };
 enum { IMPORTS = 32 };
 
-/* Whether it has this way of importing memory. */
+/* Returns whether the driver reports this way of importing memory. */
 static bool imports_by(long way)
 {
     return hostile_lie(lie_imports, 0) & way;
@@ -42,7 +41,7 @@ void hostile_import_extensions(char *text)
 struct contents {
     void *map;
     size_t size;
-    char garbage[]; /* what is in it while nobody has acquired it */
+    char garbage[]; /* content of the buffer while it is not acquired */
 };
 static struct import {
     cl_mem buffer;
@@ -58,7 +57,7 @@ static struct import *import_of(cl_mem m)
     return NULL;
 }
 
-/* Once no command uses it any more. */
+/* Frees the contents once no command uses them any more. */
 static void CL_CALLBACK drop_contents(cl_mem m, void *contents)
 {
     struct contents *of = contents;
@@ -68,8 +67,8 @@ static void CL_CALLBACK drop_contents(cl_mem m, void *contents)
     free(of);
 }
 
-/* Of what `fd` stands for. With `external` the buffer has its contents only between an acquire and
- * a release; else it is that memory. */
+/* Makes a buffer of the memory behind `fd`. If `external` is set, the buffer has its contents only
+ * between an acquire and a release; otherwise it is the memory itself. */
 static cl_mem import(cl_context c, int fd, size_t size, bool external, cl_int *error)
 {
     struct import *to = import_of(NULL);
@@ -97,12 +96,12 @@ void hostile_import_end(cl_mem m)
     struct import *i = import_of(m);
     if (!i)
         return;
-    if (i->acquired && !hostile_failed()) /* a frame that failed ends without a release */
+    if (i->acquired && !hostile_failed()) /* a failed frame ends without a release */
         misused("imported memory is released while a frame has it");
     *i = (struct import){.buffer = NULL};
 }
 
-/* Of OpenCL 3.0. */
+/* A function of OpenCL 3.0. */
 API cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties,
                                         cl_mem_flags flags, size_t size, void *host, cl_int *error);
 
@@ -116,7 +115,7 @@ API cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties
     return import(c, (int)properties[1], size, true, error);
 }
 
-/* One buffer, acquired or released. */
+/* Acquires or releases one buffer. */
 static cl_int pass(cl_command_queue q, cl_uint n, const cl_mem *m, bool acquire, cl_uint waits,
                    const cl_event *wait, cl_event *event)
 {
@@ -146,7 +145,7 @@ static cl_int release_external(cl_command_queue q, cl_uint n, const cl_mem *m, c
     return pass(q, n, m, false, waits, wait, event);
 }
 
-/* What it takes for an AHardwareBuffer: all of it, whose size the driver knows. */
+/* Imports an AHardwareBuffer as a whole; the driver knows its size. */
 static cl_mem import_ahardwarebuffer(cl_context c, const void *buffer, cl_int *error)
 {
     const hostile_ahardwarebuffer *of = buffer;

@@ -1,4 +1,4 @@
-/* hostile_lies.c: lies, calls that fail, and what is alive. */
+/* hostile_lies.c: false properties, calls that fail, and live objects. */
 #include "tests/devices/hostile_lies.h"
 
 #include <limits.h>
@@ -23,7 +23,7 @@ static struct {
     long calls;
 } counted[FUNCTIONS];
 
-/* ---- lies ---- */
+/* ---- false properties ---- */
 
 static const char *name_of(int lie)
 {
@@ -107,7 +107,7 @@ void hostile_misused(const char *what)
     misuse++;
 }
 
-/* ---- what is alive ---- */
+/* ---- live objects ---- */
 
 void hostile_born(int kind, const void *handle)
 {

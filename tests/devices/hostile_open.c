@@ -1,4 +1,4 @@
-/* hostile_open.c: a test's side of the drivers that lie. */
+/* hostile_open.c: opens the drivers of hostile.h for tests. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-/* hostile_record.c: cl_khr_command_buffer and cl_qcom_recordable_queues over a library that has
- * neither: a recording is a list of kernels with the arguments that they had, which is enqueued
- * kernel by kernel. What the extensions leave to drivers is refused, and counted as misuse where it
- * would not show. */
+/* hostile_record.c: implements cl_khr_command_buffer and cl_qcom_recordable_queues over a library
+ * that has neither.
+ *
+ * A recording is a list of kernels with their arguments, which are enqueued one by one. Anything
+ * that the extensions leave to drivers is refused, and counted as misuse if no error would show it.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,10 @@
 
 #define CL_QUEUE_RECORDABLE_QCOM ((cl_command_queue_properties)1 << 30)
 
-enum { ARGUMENTS = 64, BYTES = 256 }; /* of a kernel; of an argument */
+enum {
+    ARGUMENTS = 64,
+    BYTES = 256
+}; /* maximum arguments of a kernel; maximum bytes of an argument */
 
 typedef struct argument {
     bool set;
@@ -36,16 +41,16 @@ typedef struct recording {
     struct recording *next;
     command *first, *last;
     cl_uint commands;
-    cl_command_queue queue; /* Qualcomm's that records */
+    cl_command_queue queue; /* Qualcomm's recording queue */
     bool ended;
-    cl_event done; /* of the last time it was enqueued */
+    cl_event done; /* event of the last time that the recording was enqueued */
 } recording;
 
 static known_kernel *kernels;
 static recording *open_recordings;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { NONE, BUFFERS, QUEUES, LATE, LACKING }; /* the lie `records` */
+enum { NONE, BUFFERS, QUEUES, LATE, LACKING }; /* values of the setting `records` */
 
 static long records(void)
 {
@@ -60,7 +65,7 @@ static bool alive(enum kind kind, const void *handle)
     return found;
 }
 
-/* ---- what is said ---- */
+/* ---- reported extensions ---- */
 
 void hostile_record_extensions(char *text)
 {
@@ -98,7 +103,7 @@ static known_kernel *find_kernel(cl_kernel k)
 void hostile_record_argument(cl_kernel k, cl_uint index, size_t size, const void *value)
 {
     if (!value)
-        return; /* local memory is not what changes */
+        return; /* local memory cannot change */
     if (index >= ARGUMENTS || size > BYTES)
         abort();
     pthread_mutex_lock(&lock);
@@ -145,7 +150,7 @@ static recording *make_recording(cl_command_queue q)
     return r;
 }
 
-/* Under the lock. */
+/* Requires the lock. */
 static void leave_open(recording *r)
 {
     for (recording **o = &open_recordings; *o; o = &(*o)->next)
@@ -260,7 +265,7 @@ static void *clCreateCommandBufferKHR(cl_uint queues, const cl_command_queue *qu
     return make_recording(*queue);
 }
 
-/* Sync points count from 1: each command has to wait for the one before. */
+/* Sync points are numbered from 1. Each command must wait for the previous one. */
 static cl_int clCommandNDRangeKernelKHR(void *buffer, cl_command_queue queue,
                                         const void *properties, cl_kernel kernel,
                                         cl_uint dimensions, const size_t *offset,
@@ -303,7 +308,7 @@ static cl_int clReleaseCommandBufferKHR(void *buffer)
 
 /* ---- cl_qcom_recordable_queues ---- */
 
-/* The recording that is open on a queue. */
+/* Returns the recording that is open on a queue. */
 static recording *opened(cl_command_queue q)
 {
     pthread_mutex_lock(&lock);
@@ -365,7 +370,7 @@ static cl_int clReleaseRecordingQCOM(void *recorded)
     return release(recorded);
 }
 
-/* ---- found by name ---- */
+/* ---- functions by name ---- */
 
 bool hostile_record_function(const char *name, void **out)
 {

@@ -1,10 +1,11 @@
-/* hostile_words.c: text put before that of programs: the functions of a device that has other
- * arithmetic, products, images or subgroups than the one below, or only claims to have them. */
+/* hostile_words.c: source texts that are put before programs. They define functions of a device
+ * whose arithmetic, products, images or subgroups differ from those of the real device, or are only
+ * claimed. */
 #include "tests/devices/hostile_cl.h"
 
-/* Float16 arithmetic of a device that has none: gemm_half.cl's words, in float32. A product of two
- * float16 is one float32, and its sum with a third is rounded to float16. Of the probe (cl_probe.c)
- * it has the answer. */
+/* Emulates float16 arithmetic with the functions of gemm_half.cl in float32. The product of two
+ * float16 values is a float32 value, and its sum with a third is rounded to float16. Also answers
+ * the probe (cl_probe.c). */
 static const char emulated_half[] =
     "#if FV_PROBE == 1\n"
     "kernel void probe(global float *out)\n"
@@ -74,8 +75,8 @@ static const char *const emulated_dots[] = {
              "}\n",
 };
 
-/* Images that are read fast: the loop that measures them reads none, and that which measures
- * buffers (probe 11) works for longer than a busy machine makes anything wait. */
+/* Makes images appear fast: the loop that measures images reads none, and the loop that measures
+ * buffers (probe 11) takes longer than any delay on a busy machine. */
 static const char fast_images[] =
     "#if FV_PROBE == 14\n"
     "kernel void compute(global uint *out, read_only image1d_buffer_t room, const uint turns)\n"
@@ -96,9 +97,9 @@ static const char fast_images[] =
     "#define FV_PROBE 0\n"
     "#endif\n";
 
-/* The macros of subgroup.cl: lanes pass numbers through local memory, and all use the first lane's
- * pointer, as Intel's do. Probes 15 and 16 measure speed: they are replaced by much work, so much
- * that a busy machine does not change the outcome, and by little. */
+/* Emulates the macros of subgroup.cl: lanes exchange values through local memory, and all use the
+ * first lane's pointer, as Intel's do. Probes 15 and 16 measure speed. They are replaced by a large
+ * and a small amount of work, so that a busy machine does not change the outcome. */
 static const char subgroup_words[] =
     "#define FV_LANES 16\n"
     "#define FV_OF_LANES\n"
@@ -113,7 +114,8 @@ static const char subgroup_words[] =
     "}\n"
     "inline global const half *hostile_first(global const half *p, local size_t *at)\n"
     "{\n"
-    "    const uint me = get_local_id(0);\n" /* what was here was read before another barrier */
+    "    const uint me = get_local_id(0);\n" /* reads of the previous values ended before another
+                                                barrier */
     "    if (FV_LANE == 0)\n"
     "        at[me / HOSTILE_LANES] = (size_t)p;\n"
     "    barrier(CLK_LOCAL_MEM_FENCE);\n"

@@ -30,7 +30,7 @@ static bool is_cl(const fovea_device *device)
     return strcmp(device->backend->name, "cl") == 0;
 }
 
-/* Makes an OpenCL device one of the profile; false: there is none of that name. */
+/* Makes an OpenCL device imitate the profile; returns false if no profile has that name. */
 static bool pretend(fovea_device *device, const char *name)
 {
     profile_name = name;
@@ -46,7 +46,7 @@ static bool pretend(fovea_device *device, const char *name)
 /* ---- programs ---- */
 
 enum { CAPACITY = 1 << 16 };
-static uint64_t seen[CAPACITY]; /* hashes of those that were printed */
+static uint64_t seen[CAPACITY]; /* hashes of the programs already printed */
 static uint32_t failed;
 
 static bool is_new(const char *text)
@@ -54,7 +54,7 @@ static bool is_new(const char *text)
     uint64_t h = 14695981039346656037u;
     for (; *text; text++)
         h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    h |= 1; /* 0 is a free place */
+    h |= 1; /* 0 marks a free slot */
     uint32_t i = (uint32_t)(h >> 32) % CAPACITY;
     for (; seen[i]; i = (i + 1) % CAPACITY)
         if (seen[i] == h)
@@ -93,7 +93,7 @@ static void print_program(const fv_launch *l, const char *options)
     printf("%s\n", options);
 }
 
-/* The program of a step, for groups as large as the device lets them be. */
+/* Prints the program of a step, for the largest work-groups that the device allows. */
 static void look_at(const fovea_plan *p, const fv_step *step)
 {
     fv_launch l;

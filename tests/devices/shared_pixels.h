@@ -1,5 +1,5 @@
-/* shared_pixels.h: frames of every format in shared memory, for tests of pictures that are
- * imported: with a begin, rows and planes that are not packed. For programs of cmocka.
+/* shared_pixels.h: frames of every format in shared memory for tests of imported pictures, with an
+ * offset and gaps between rows and planes. For cmocka programs.
  */
 #ifndef FOVEA_TESTS_SHARED_PIXELS_H
 #define FOVEA_TESTS_SHARED_PIXELS_H
@@ -24,8 +24,8 @@
 typedef struct pixel_format {
     const char *name;
     fovea_pixel_format format;
-    uint32_t planes, row[2], rows[2]; /* bytes of a row, and how many */
-    uint32_t offset, gap;             /* before the first plane, after each row; 0 where packed */
+    uint32_t planes, row[2], rows[2]; /* bytes of a row and number of rows, per plane */
+    uint32_t offset, gap; /* bytes before the first plane and after each row; 0 if packed */
 } pixel_format;
 
 enum { W = FIXTURE_WIDTH, H = FIXTURE_HEIGHT };
@@ -39,7 +39,7 @@ static const pixel_format pixel_formats[] = {
 };
 enum { PIXEL_FORMATS = sizeof pixel_formats / sizeof *pixel_formats };
 
-/* A picture's memory: a file that is nowhere but in memory, and what of it a frame is. */
+/* A picture's memory: a memory file, and the part of it that a frame uses. */
 typedef struct pixel_memory {
     const pixel_format *f;
     int fd;
@@ -93,7 +93,7 @@ static inline fovea_frame pixels_frame(const pixel_memory *m)
     return frame;
 }
 
-/* `memory`: of the kinds that have no file descriptor. */
+/* `memory` has a kind that needs no file descriptor. */
 static inline fovea_external_image_options
 pixels_options(const pixel_memory *m, fovea_external_image_kind kind, void *memory)
 {
@@ -121,7 +121,7 @@ static inline fovea_external_image *pixels_import(const pixel_memory *m, fovea_d
     return picture;
 }
 
-/* An import that ends with `status` and a message with the word. */
+/* Checks that an import fails with `status` and a message that contains the word. */
 static inline void pixels_refused(fovea_device *device, const fovea_external_image_options *o,
                                   fovea_status status, const char *word)
 {
@@ -137,7 +137,8 @@ static inline fovea_external_image_info picture_info(const fovea_external_image 
     return info;
 }
 
-/* `resized`: as the model's own preprocessing says, else frames as they come. */
+/* If `resized` is set, frames are preprocessed as the model requires; otherwise they are not
+ * resized. */
 static inline fovea_plan *pixels_plan(const fovea_model *of, fovea_device *device,
                                       fovea_pixel_format format, int resized,
                                       fovea_device_lost_action lost)
@@ -165,7 +166,7 @@ static inline fovea_output output_of(const fovea_plan *plan)
     return out;
 }
 
-/* What the plan makes of the same pixels in memory of the host's. */
+/* Returns the plan's output for the same pixels in host memory. */
 static inline fovea_output pixels_want(fovea_plan *plan, const pixel_memory *m)
 {
     const fovea_output out = output_of(plan);

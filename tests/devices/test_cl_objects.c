@@ -21,7 +21,7 @@ static cl_mem put(cl_context context, const pixel_memory *m)
     return buffer;
 }
 
-/* Events that the host ends, of the real library: a command that waits for one is late. */
+/* Events that the host ends, from the real library; they delay a command that waits for one. */
 static struct {
     __typeof__(&clCreateUserEvent) create;
     __typeof__(&clSetUserEventStatus) end;
@@ -40,7 +40,7 @@ static cl_event late_event(cl_context context)
     return event;
 }
 
-/* What is not waited for has run by then. */
+/* By the time that the event ends, everything that does not wait for it has run. */
 static void end_late(cl_event event)
 {
     nanosleep(&(struct timespec){.tv_nsec = 30 * 1000 * 1000}, NULL);
@@ -48,7 +48,7 @@ static void end_late(cl_event event)
     late.release(event);
 }
 
-/* A context of the caller's, a queue, and a picture in a buffer of it. */
+/* A context and queue of the caller, and a picture in one of the context's buffers. */
 typedef struct owner {
     cl_context context;
     cl_command_queue queue;
@@ -88,7 +88,7 @@ static void owner_close(owner *o)
     nothing_left();
 }
 
-/* The buffer's pixels are written when `begin` is ended; the frame waits for that. */
+/* Submits a frame that must wait for `begin`; the pixels are written when `begin` ends. */
 static fovea_ticket submit_late(const owner *o, fovea_plan *plan, const fovea_output *out,
                                 cl_event begin, cl_event *written)
 {
@@ -108,7 +108,7 @@ static fovea_plan *owner_plan(const owner *o, fovea_device_lost_action lost)
     return pixels_plan(model, o->device, FOVEA_FORMAT_NV12, 1, lost);
 }
 
-/* Pixels are written while the frame waits, and overwritten once it has read them. */
+/* Pixels are written while the frame waits, and overwritten once the frame has read them. */
 static void events(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void events(void **state)
     owner_close(&o);
 }
 
-/* What is refused; a picture has its buffer by itself. */
+/* Invalid buffers are refused. A picture keeps a reference to its buffer. */
 static void buffers(void **state)
 {
     (void)state;
@@ -187,7 +187,8 @@ static bool signalled(int fd, int milliseconds)
     return poll(&p, 1, milliseconds) == 1 && p.revents & POLLIN;
 }
 
-/* Not signalled while the frame waits for its pixels; then another frame waits for the file. */
+/* The fence is not signalled while the frame waits for its pixels. Then another frame waits for the
+ * fence. */
 static void fences(void **state)
 {
     (void)state;
@@ -237,8 +238,8 @@ static void fences(void **state)
     hostile.set(NULL, 0);
 }
 
-/* A driver without, one that only says so, and one of which each call fails in turn: the frame is
- * none the worse for it. */
+/* Frames work with a driver without fences, with one that only claims to have them, and with one in
+ * which each call fails in turn. */
 static void fences_that_fail(void **state)
 {
     (void)state;

@@ -29,7 +29,7 @@ static CUevent done;
 
 /* ---- kernels ---- */
 
-/* f(lane, i): numbers that 16 bits of either kind have exactly. */
+/* f(lane, i): numbers that float16 and bfloat16 represent exactly. */
 static const char program[] =
     "#define INDEX (blockIdx.x * blockDim.x + threadIdx.x)\n"
     "extern \"C\" __global__ void __launch_bounds__(256) turn(const float *in, float *out, int n)\n"
@@ -85,7 +85,7 @@ static const char program[] =
     "    }\n"
     "    fv_cp_wait<0>();\n"
     "}\n"
-    /* B comes from shared memory by ldmatrix, A and those of tf32 by hand. */
+    /* B comes from shared memory with ldmatrix; A, and B in tf32, are loaded element by element. */
     "template <int KIND> __device__ void product(const unsigned short *a, const unsigned short "
     "*b,\n"
     "                                            float *d)\n"
@@ -169,7 +169,7 @@ static CUdeviceptr device_floats(size_t n)
     return p;
 }
 
-/* What the device says once it is done; a kernel may have failed by now. */
+/* Returns the device's status after all work is done; kernels may have failed by then. */
 static CUresult await(void)
 {
     const struct timespec moment = {.tv_nsec = 100000};
@@ -214,7 +214,7 @@ static int begin(void **state)
            fv_cuda.cuEventCreate(&done, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS;
 }
 
-/* What the test did not give back goes with the context. */
+/* Destroying the context frees everything that the test did not free. */
 static int end(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static int end(void **state)
     return hostile.live(NULL) != 0;
 }
 
-/* ---- what works ---- */
+/* ---- correct kernels ---- */
 
 static void barriers(void **state)
 {
@@ -247,7 +247,8 @@ static void barriers(void **state)
         for (int i = 0; i < N; i++)
             assert_true(out[i] == (float)(i / 256 * 256 + 255 - i % 256 + 3));
     }
-    /* Without its barriers it reads what is not written yet, in either order. */
+    /* Without barriers a kernel reads values that are not written yet, in either order of threads.
+     */
     hostile.set("barrier", 0);
     for (int order = 0; order < 2; order++) {
         int wrong = 0;
@@ -293,7 +294,7 @@ static void copying(void **state)
             assert_true(out[i] == (from % 4 == 3 ? 0.f : in[from]));
         }
     }
-    /* What is not waited for is not there. */
+    /* Without the wait the data is not there. */
     wait = 0;
     hostile.set("order", 0);
     GOOD(launch("copies", 1, 32, params));
@@ -339,8 +340,7 @@ static void products(void **state)
     }
 }
 
-/* A graph takes the values that parameters had when it was captured, and does its work only when it
- * is launched. */
+/* A graph uses the parameter values of the time of capture, and runs only when it is launched. */
 static void graphs(void **state)
 {
     (void)state;
@@ -383,7 +383,7 @@ static void graphs(void **state)
     GOOD(fv_cuda.cuStreamDestroy(side));
 }
 
-/* ---- what is found ---- */
+/* ---- detected errors ---- */
 
 static void broken_by(CUresult error)
 {
@@ -401,7 +401,7 @@ static void illegal(void **state)
     broken_by(ILLEGAL_ADDRESS);
 }
 
-/* After the end, but in the same page: found when the memory is given back. */
+/* A write beyond the end, but in the same page, is detected when the memory is freed. */
 static void behind(void **state)
 {
     (void)state;

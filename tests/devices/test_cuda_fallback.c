@@ -1,5 +1,5 @@
-/* test_cuda_fallback.c: the PTX that was compiled when the library was built: all of it can be
- * unpacked and is what it is said to be, and damaged data is found out. */
+/* test_cuda_fallback.c: tests that all PTX compiled at build time can be unpacked and matches its
+ * description, and that damaged data is detected. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,8 @@ static bool is_ptx(const fv_cuda_ptx *e, const char *text)
            strstr(text, target) != NULL && strstr(text, "\n.visible .entry ") != NULL;
 }
 
-/* Whether damage at `at`, or an end there, is found out, unless the text is the same. */
+/* Returns whether damage at `at`, or a truncation there, is detected or does not change the text.
+ */
 static bool survives(const fv_cuda_ptx *e, const char *right, uint32_t at, bool cut)
 {
     static uint8_t data[1 << 20];
@@ -48,7 +49,7 @@ static bool is_right(const fv_cuda_ptx *e)
 
 /* ---- names of registers ---- */
 
-/* Texts as embed_ptx.py's near() writes them; `right` NULL: damaged. */
+/* Texts in the form that near() of embed_ptx.py writes; `right` NULL: damaged. */
 static const struct near {
     const char *text, *right;
     uint32_t sum;
@@ -80,7 +81,7 @@ static bool is_near(const struct near *n)
     bool good = fv_cuda_ptx_text(&text, &e) == (n->right ? FOVEA_OK : FOVEA_EFORMAT) &&
                 (!text || strcmp(text, right) == 0);
     fv_mem_free(text);
-    /* Another text, one that is longer, or shorter. */
+    /* Other texts, and texts that are longer or shorter. */
     for (int i = 0; good && i < 3; i++) {
         e.sum = n->sum + (i == 0);
         e.size = (uint32_t)strlen(right) + (i == 1) - (i == 2 && *right);

@@ -1,5 +1,5 @@
-/* test_cuda_headers.c: what cuda_loader.h declares is what NVIDIA's headers declare. Compiling is
- * the test. */
+/* test_cuda_headers.c: tests that the declarations of cuda_loader.h match NVIDIA's headers.
+ * Compiling is the test. */
 #define FV_CUDA_HEADERS
 #include <cublasLt.h>
 #include <cuda.h>
@@ -11,7 +11,7 @@
 #define FV_CUDA_EGL(name, symbol, parameters)
 #endif
 
-/* Newer headers have only what came after it; drivers have both. */
+/* Newer headers only declare the newer functions; drivers have both. */
 #if CUDA_VERSION >= 13000
 CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus *status,
                                            cuuint64_t *id, CUgraph *graph, const CUgraphNode **last,

@@ -9,7 +9,7 @@
 
 #define GOOD(call) assert_int_equal(fv_cuda.call, CUDA_SUCCESS)
 
-/* Floats are read where they may lie. */
+/* Addresses need no alignment beyond that of a float. */
 static void odd_address(fovea_device *device, const pixel_memory *m, char *memory)
 {
     fovea_external_image_options o = pixels_options(m, FOVEA_EXTERNAL_CUDA, memory + 1);
@@ -22,8 +22,8 @@ static void odd_address(fovea_device *device, const pixel_memory *m, char *memor
     fovea_external_image_free(picture);
 }
 
-/* Device memory, an event to wait for, and one that is waited for, on a stream of the caller's; in
- * each order in which the driver may run streams. */
+/* Tests device memory with an event to wait for and one to signal, on the caller's stream, in each
+ * order in which the driver may run streams. */
 static void callers_pointer(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void callers_pointer(void **state)
     nothing_left();
 }
 
-/* Of all calls of the driver, those left out that look for the end of a frame. */
+/* Returns the number of driver calls, without those that poll for the end of a frame. */
 static long calls_so_far(void)
 {
     long all = 0;
@@ -105,7 +105,7 @@ static long calls_so_far(void)
 
 enum { FRAMES = 12 };
 
-/* Frames one after the other, of pictures in turn; returns the driver's calls for each. */
+/* Runs frames of alternating pictures; returns the driver calls per frame. */
 static long calls_of_a_frame(camera *c, uint32_t pictures)
 {
     const long before = calls_so_far();
@@ -118,7 +118,7 @@ static long calls_of_a_frame(camera *c, uint32_t pictures)
     return calls / FRAMES;
 }
 
-/* What was recorded once reads one buffer after the other: neither copies nor recordings. */
+/* A frame recorded once can read different buffers without copies or new recordings. */
 static void recorded_frames(void **state)
 {
     (void)state;
@@ -134,7 +134,7 @@ static void recorded_frames(void **state)
         const way old = {1, FOVEA_EXTERNAL_DMABUF, FOVEA_TRANSFER_DEVICE, w->method, "recorded"};
         camera c;
         hostile.set("imports", w->imports);
-        fv_cuda.cuGraphExecKernelNodeSetParams = NULL; /* as of a driver before CUDA 12 */
+        fv_cuda.cuGraphExecKernelNodeSetParams = NULL; /* simulates a driver before CUDA 12 */
         camera_open(&c, &pixel_formats[f], &old, 0);
         camera_run(&c);
         const long copies = hostile.counted(copy);
@@ -148,7 +148,7 @@ static void recorded_frames(void **state)
         const long recordings = hostile.counted(record), changes = hostile.counted(set);
         const long in_place = calls_of_a_frame(&c, BUFFERS);
         assert_int_equal(hostile.counted(set) - changes, FRAMES); /* one kernel reads all planes */
-        for (int i = 0; i < 2; i++) /* each of the two recordings is changed once more */
+        for (int i = 0; i < 2; i++) /* each of the two recordings is updated once more */
             assert_int_equal(fovea_run_external_image(c.plan, c.picture[0], NULL, &c.out[0], 1),
                              FOVEA_OK);
         const long same = hostile.counted(set);
@@ -164,7 +164,8 @@ static void recorded_frames(void **state)
     }
 }
 
-/* A driver that records, but does not say what: one of the two recordings. */
+/* A driver that records but does not list the graph's nodes: only one of the two recordings is
+ * used. */
 static void unknown_nodes(void **state)
 {
     (void)state;
@@ -178,13 +179,14 @@ static void unknown_nodes(void **state)
     const long launches = hostile.counted("cuLaunchKernel");
     const long replays = hostile.counted("cuGraphLaunch");
     camera_run(&c);
-    assert_true(hostile.counted("cuLaunchKernel") > launches); /* those of pictures */
-    assert_true(hostile.counted("cuGraphLaunch") > replays);   /* those of the host */
+    assert_true(hostile.counted("cuLaunchKernel") >
+                launches); /* frames that read imported pictures */
+    assert_true(hostile.counted("cuGraphLaunch") > replays); /* frames from host memory */
     camera_close(&c);
     hostile.set(NULL, 0);
 }
 
-/* What a picture of NVIDIA's says of itself: one distance for the rows of both planes. */
+/* The format of NVIDIA's surfaces: both planes have the same stride. */
 static const pixel_format surface_format = {
     "a surface", FOVEA_FORMAT_NV12, 2, {128, 128}, {H, 38}, 512, 0};
 
@@ -222,7 +224,7 @@ static void run_surface(fovea_device *device, pixel_memory *m,
     free(out.data);
 }
 
-/* EGL images and NvBufSurfaces of Jetson. */
+/* Tests EGL images and NvBufSurfaces of Jetson. */
 static void surfaces(void **state)
 {
     (void)state;
@@ -255,7 +257,7 @@ static void surfaces(void **state)
         hostile.set("imports", arrays ? 4 : 2);
         run_surface(device, &m, &egl, "EGLImage", transfer);
         run_surface(device, &m, &nvmm, "NvBufSurface", transfer);
-        assert_null(params.egl_image); /* what was mapped is not any more */
+        assert_null(params.egl_image); /* the image is unmapped */
         emulated_surface_fn *tell;
         *(void **)&tell = hostile_symbol("emulated_surface");
         tell(&surface);
@@ -279,7 +281,7 @@ static void surfaces(void **state)
     nothing_left();
 }
 
-/* A surface in device memory, as GPUs with memory of their own have it. */
+/* Tests a surface in device memory, as on discrete GPUs. */
 static void surface_in_device_memory(void **state)
 {
     (void)state;
@@ -292,7 +294,7 @@ static void surface_in_device_memory(void **state)
     GOOD(cuCtxPushCurrent(context));
     GOOD(cuMemHostAlloc(&pinned, m.size, CU_MEMHOSTALLOC_PORTABLE));
     uint8_t *shared = m.data;
-    m.data = pinned; /* which host and device have at the same address */
+    m.data = pinned; /* same address for host and device */
     fv_nvbuf_params params = {.width = W,
                               .height = H,
                               .data = pinned,
@@ -302,7 +304,7 @@ static void surface_in_device_memory(void **state)
     fv_nvbuf_surface surface = {.batch = 1, .filled = 1, .memory = 2, .list = &params};
     const fovea_external_image_options nvmm = surface_options(FOVEA_EXTERNAL_NVMM, &surface);
     run_surface(device, &m, &nvmm, "NvBufSurface", FOVEA_TRANSFER_NONE);
-    surface.memory = 1; /* the host's, pinned */
+    surface.memory = 1; /* pinned host memory */
     run_surface(device, &m, &nvmm, "NvBufSurface", FOVEA_TRANSFER_DEVICE);
     fovea_external_image *address = pixels_import(&m, device, FOVEA_EXTERNAL_CUDA, pinned);
     assert_non_null(strstr(picture_info(address).reason, "does not cache"));

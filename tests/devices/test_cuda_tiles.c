@@ -1,11 +1,12 @@
-/* test_cuda_tiles.c: which tiles products on tensor cores have: as many work-groups as keep a
- * device's multiprocessors busy to the end, whether there are 8 or 132, and what a knob says. */
+/* test_cuda_tiles.c: tests the tiles chosen for products on tensor cores: there must be enough
+ * work-groups to keep all multiprocessors busy, whether there are 8 or 132, and a knob overrides
+ * the choice. */
 #include <stdio.h>
 
 #include "cuda/cuda_kernels.h"
 #include "ops/contracts/product.h"
 
-/* The tile that is chosen first, and how many choices there are. */
+/* The tile that is chosen first, and the number of choices. */
 static const struct tiling {
     uint32_t units, rows, columns;
     enum fv_type type;
@@ -16,7 +17,8 @@ static const struct tiling {
     {8, 257, 768, FV_F16, 0, {0, 0}, {64, 64}, 4},
     {132, 257, 768, FV_F16, 0, {0, 0}, {32, 64}, 4},
     {8, 257, 768, FV_F32, 0, {0, 0}, {64, 64}, 3},
-    /* At 518: two smaller ones for each of 132 are more than a large one. */
+    /* At 518: two smaller tiles per multiprocessor (132) keep more of them busy than one large
+     * tile. */
     {132, 1370, 1536, FV_F16, 0, {0, 0}, {128, 64}, 4},
     {8, 1370, 4096, FV_F16, 0, {0, 0}, {128, 128}, 4},
     {132, 1370, 4096, FV_F16, 0, {0, 0}, {128, 128}, 4},
@@ -25,7 +27,7 @@ static const struct tiling {
     /* Gates are columns as well. */
     {132, 257, 1536, FV_F16, 0, {0, 0}, {32, 64}, 4},
     {132, 257, 1536, FV_F16, FV_EPI_SWIGLU, {0, 0}, {64, 64}, 4},
-    /* A single one, and a device that does not say how many it has. */
+    /* One row, and a device that does not report its number of multiprocessors. */
     {8, 1, 8, FV_F16, 0, {0, 0}, {32, 64}, 4},
     {0, 257, 768, FV_F16, 0, {0, 0}, {32, 64}, 4},
     /* Knobs. */

@@ -1,5 +1,5 @@
-/* test_gpu_cache.c: compiled kernels on disk and in memory: found again, and not trusted where
- * anything is wrong with them. The second half needs an OpenCL device.
+/* test_gpu_cache.c: tests compiled kernels on disk and in memory: they are found again, and ignored
+ * if anything is wrong with them. The second half needs an OpenCL device.
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -65,7 +65,7 @@ static void store(const char *path, const fv_gpu_key *k, const void *data, size_
     fv_gpu_cache_close(c);
 }
 
-/* The one file of the folder. */
+/* Returns the only file of the folder. */
 static const char *only_entry(void)
 {
     static char path[384];
@@ -141,7 +141,7 @@ static void every_damage_is_seen(void **state)
         assert_false(finds(folder, &k, binary, BINARY));
     }
     memcpy(bad, good, n);
-    bad[n] = 0; /* longer than it says */
+    bad[n] = 0; /* longer than the stated size */
     save(path, bad, n + 1);
     assert_false(finds(folder, &k, binary, BINARY));
     save(path, good, n);
@@ -150,7 +150,7 @@ static void every_damage_is_seen(void **state)
     clear_folder();
 }
 
-/* Whole and sound, but under the name of another: as if their hashes were the same. */
+/* A valid entry under the name of another entry, as if both names had the same hash. */
 static void anothers_entry(void **state)
 {
     (void)state;
@@ -186,11 +186,11 @@ static void files_that_others_could_write(void **state)
     assert_int_equal(rename(path, target), 0);
     assert_int_equal(symlink(target, path), 0);
     assert_false(finds(folder, &k, binary, BINARY));
-    store(folder, &k, binary, BINARY); /* takes the link's place, not its target's */
+    store(folder, &k, binary, BINARY); /* replaces the link, not its target */
     assert_true(finds(folder, &k, binary, BINARY));
     assert_int_equal(unlink(target), 0);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(mkfifo(path, 0600), 0); /* nobody ever writes to it */
+    assert_int_equal(mkfifo(path, 0600), 0); /* nobody ever writes to the FIFO */
     assert_false(finds(folder, &k, binary, BINARY));
     fv_gpu_key_free(&k);
     clear_folder();
@@ -226,11 +226,11 @@ static void folders_that_cannot_be_used(void **state)
     assert_int_equal(rmdir(shared), 0); /* nothing was written */
     save(shared, "x", 1);
     messages = 0;
-    store(below, &k, binary, BINARY); /* below a file */
+    store(below, &k, binary, BINARY); /* the path goes through a file */
     assert_int_equal(messages, 1);
     fovea_log_set(NULL, NULL);
     assert_int_equal(unlink(shared), 0);
-    snprintf(below, sizeof below, "%s/a/b", shared); /* made with its parents */
+    snprintf(below, sizeof below, "%s/a/b", shared); /* created together with its parents */
     store(below, &k, binary, BINARY);
     assert_true(finds(below, &k, binary, BINARY));
     struct stat st;
@@ -242,8 +242,8 @@ static void folders_that_cannot_be_used(void **state)
     fv_gpu_key_free(&k);
 }
 
-/* Cut short in the middle of a write: the name holds the old entry, a temporary one the rest; and
- * what is oldest goes first. */
+/* If a write is interrupted, the old entry stays under its name and the partial one has a temporary
+ * name. The oldest entries are removed first. */
 static bool any_name(const char *name)
 {
     return strstr(name, ".bin") != NULL;
@@ -284,19 +284,19 @@ static void many_writers(void **state)
         _exit(0);
     }
     for (int n = 0; n < TIMES; n++)
-        finds(folder, &k, binary, BINARY); /* whole, whenever it is there */
+        finds(folder, &k, binary, BINARY); /* complete whenever it exists */
     for (int i = 0; i < WRITERS; i++) {
         int status = -1;
         assert_int_equal(waitpid(child[i], &status, 0), child[i]);
         assert_int_equal(status, 0);
     }
     assert_true(finds(folder, &k, binary, BINARY));
-    only_entry(); /* no temporary file is left */
+    only_entry(); /* no temporary file remains */
     fv_gpu_key_free(&k);
     clear_folder();
 }
 
-/* Every changed bit, and every cut that is not between entries. */
+/* Detects every changed bit, and every truncation that is not between entries. */
 static void packed_entries_are_checked(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void packed_entries_are_checked(void **state)
         memcpy(bad, blob, n);
         bad[i] ^= 0x10;
         const fovea_status status = fv_gpu_entries_check(bad, n);
-        if (i != 7) /* another version of the format, which is passed over */
+        if (i != 7) /* another format version, which is ignored */
             assert_int_equal(status, FOVEA_EFORMAT);
         if (i && i != (size_t)fv_gpu_entry_size(&k[0], BINARY / 2))
             assert_int_equal(fv_gpu_entries_check(blob, i), FOVEA_EFORMAT);
@@ -349,7 +349,7 @@ static fovea_device *open_device(const char *path)
     return device;
 }
 
-/* Plans and runs one attention; what it gives must be right whatever the cache held. */
+/* Plans and runs one attention. The result must be correct whatever the cache contains. */
 static void attend(fovea_device *device)
 {
     static float first[N * 8];
@@ -397,7 +397,7 @@ static void second_start_compiles_nothing(void **state)
     assert_int_equal(seen.built, programs);
 }
 
-/* After the test before: every entry damaged in one way. */
+/* Damages every entry in one way; requires the entries of the previous test. */
 static void damage_all(void (*how)(const char *path))
 {
     DIR *d = opendir(folder);
@@ -427,7 +427,7 @@ static void flip(const char *path)
     close(fd);
 }
 
-/* Sound, and nothing that a driver could load. */
+/* A valid entry whose content no driver could load. */
 static void fill_with_nonsense(const char *path)
 {
     static unsigned char data[4 << 20];
@@ -552,7 +552,7 @@ static void listed_packed_and_cleared(void **state)
     clear_folder();
 }
 
-/* A key that does not end is not a key: its texts would be read past the file. */
+/* An entry whose key is not terminated is refused; reading it would go beyond the file. */
 static void a_key_without_an_end_is_refused(void **state)
 {
     (void)state;

@@ -49,8 +49,8 @@ static const struct {
 };
 enum { SCALARS = sizeof scalar / sizeof *scalar };
 
-/* What kernels make of a device. Those of tensor cores that have float16 alone are tiles like
- * others: most problems have none. */
+/* Ranks of kernels by the device features that they use. Kernels for tensor cores that only support
+ * float16 rank as tiled, because most problems are not in float16. */
 enum rank { GENERAL, TILED, TENSOR };
 
 static enum rank rank_of(const fv_kernel *k)
@@ -63,10 +63,11 @@ static enum rank rank_of(const fv_kernel *k)
                                                                                        : GENERAL;
 }
 
-/* Kernels that are taken in spite of those of a higher rank, by how they begin, and why. */
+/* Kernels that are accepted in spite of kernels with a higher rank, by the beginning of their name,
+ * with the reason. */
 static const struct {
     const char *kernel;
-    enum rank rank; /* that of the others */
+    enum rank rank; /* rank of the kernels that it is accepted in spite of */
     const char *why;
 } excused[] = {
     {"gemm_w8_", TENSOR, "no tensor core multiplies weights that are stored as int8"},
@@ -76,7 +77,7 @@ typedef struct census {
     fovea_device *device, *cpu;
     const fovea_model *model;
     unsigned plans, refused, faults, found[SCALARS];
-    double most[SCALARS]; /* of a plan's estimated time */
+    double most[SCALARS]; /* share of a plan's estimated time */
 } census;
 
 #define FAULTS_SHOWN 20u
@@ -87,7 +88,7 @@ static void fault(census *c, const char *plan, const char *text, const char *ker
         print_error("%s: %s: %s, %.1f %% of the estimate\n", plan, kernel, text, 100 * share);
 }
 
-/* Index of a kernel in `scalar`, SCALARS if it is not listed. */
+/* Returns the index of a kernel in `scalar`, or SCALARS if it is not listed. */
 static size_t scalar_of(const fv_kernel *k)
 {
     size_t i = 0;
@@ -108,15 +109,15 @@ static bool is_excused(const fv_kernel *k, enum rank rank)
     return false;
 }
 
-/* Whether a product has too few tiles of 64 x 64 to keep a GPU busy (fv_gpu_gemm_idle). A plan may
- * then take a kernel of a lower rank by its cost, where one of a higher rank fits. */
+/* Returns whether a product has too few 64 x 64 tiles to keep a GPU busy (fv_gpu_gemm_idle). A plan
+ * may then choose a kernel of a lower rank by its cost. */
 static bool is_small(const fv_problem *p)
 {
     const uint32_t down = (p->dim[FV_DIM_ROWS] + 63) / 64, across = (p->dim[FV_GEMM_N] + 63) / 64;
     return (p->op == FV_OP_GEMM || p->op == FV_OP_CONV) && (uint64_t)down * across < 24;
 }
 
-/* A kernel of the step's op of a higher rank than its own, for what the device can do, or NULL. */
+/* Returns a kernel of the step's op with a higher rank that the device supports, or NULL. */
 static const fv_kernel *faster(const census *c, const fv_step *s, const fv_kernel *own)
 {
     const fv_kernel *found = NULL;
@@ -172,7 +173,7 @@ static void judge_steps(census *c, const fovea_plan *p, const char *plan)
     }
 }
 
-/* The CPU stores rows of activations as it likes. */
+/* The CPU may store rows of activations in other types than requested. */
 static bool cpu_plans(const census *c, const fovea_plan_options *options)
 {
     fovea_plan *p;
@@ -259,9 +260,9 @@ static void no_slow_kernels(void **state)
         fail_msg("%u plans leave work to slow kernels", c.faults);
 }
 
-/* ---- planted ---- */
+/* ---- planted faults ---- */
 
-/* The device's kernels without those whose names begin like `without`. */
+/* The device's kernels except those whose names begin with `without`. */
 static const fv_backend *whole;
 static const char *without;
 static fv_kernel *left;
@@ -286,7 +287,7 @@ static void expect_faults(census *c, const char *removed)
     without = removed;
     fewer.kernels = kernels_left;
     c->device->backend = &fewer;
-    c->faults = FAULTS_SHOWN; /* no words of these */
+    c->faults = FAULTS_SHOWN; /* prints no further messages */
     fovea_model *m;
     assert_int_equal(fovea_model_load(&m, "synthetic:vit-ti16"), FOVEA_OK);
     c->model = m;
@@ -299,8 +300,7 @@ static void expect_faults(census *c, const char *removed)
         fail_msg("nobody missed %s", removed);
 }
 
-/* What a kernel that is missing leaves to others is noticed: one of a type, of a rank, and all of
- * an op. */
+/* The census reports missing kernels: of one type, of one rank, and of a whole op. */
 static void missing_kernels(void **state)
 {
     (void)state;

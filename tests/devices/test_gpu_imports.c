@@ -10,11 +10,11 @@
 
 #include "tests/devices/camera.h"
 
-/* Frames are recorded that read the plan's own memory; some also read imported pictures. */
+/* Recorded frames read the plan's own memory; some also read imported pictures. */
 static void imports_with_recordings(void **state)
 {
     (void)state;
-    if (hostile.cuda) /* graphs: in every way */
+    if (hostile.cuda) /* graphs: in each way of capturing */
         skip();
     for (long records = 1; records <= 2; records++) {
         camera c;
@@ -51,7 +51,7 @@ static void every_way(void **state)
     hostile.set(NULL, 0);
 }
 
-/* Two frames of the one picture are in flight. */
+/* Two frames of the same picture are in flight. */
 static void the_same_twice(void **state)
 {
     (void)state;
@@ -76,7 +76,7 @@ static void the_same_twice(void **state)
     hostile.set(NULL, 0);
 }
 
-/* A frame makes no object of the driver's, and is counted in no allocation. */
+/* A frame creates no driver objects and allocates nothing. */
 static void steady(void **state)
 {
     (void)state;
@@ -97,16 +97,17 @@ static void steady(void **state)
     hostile.set(NULL, 0);
 }
 
-/* ---- what fails ---- */
+/* ---- failures ---- */
 
-/* A device and a plan that go on until a failure has cost the device. */
+/* A device and a plan that are reused until a failure makes the device lost. */
 typedef struct rig {
     fovea_device *device;
     fovea_plan *plan;
-    long objects; /* of the driver's that imports are of */
+    long objects; /* driver objects that imports create */
 } rig;
 
-/* Of OpenCL events come and go as frames do. */
+/* Returns the number of live import objects. OpenCL events are not counted, because frames create
+ * and release them. */
 static long imports_alive(void)
 {
     return hostile.live(hostile.cuda ? NULL : "buffer");
@@ -118,7 +119,7 @@ static void rig_close(rig *r)
     fovea_device_close(r->device);
     *r = (rig){NULL, NULL, 0};
     assert_int_equal(hostile.live(NULL),
-                     0); /* the calling thread's context may have failed to go */
+                     0); /* restoring the calling thread's context may have failed */
     assert_int_equal(hostile.misuse(), 0);
 }
 
@@ -129,8 +130,9 @@ static void rig_open(rig *r, const pixel_memory *m)
     r->objects = imports_alive();
 }
 
-/* Import and two frames, in which the n-th call of a function fails (0: none does): a status and a
- * message, or the right result. Returns how many such calls there were. */
+/* Imports a picture and runs two frames, while the n-th call of a function fails (0: none). The
+ * result must be an error with a message, or the correct output. Returns the number of calls of the
+ * function. */
 static long fail_at(rig *r, const way *w, const pixel_memory *m, const fovea_output *want,
                     const char *function, long n)
 {
@@ -158,7 +160,7 @@ static long fail_at(rig *r, const way *w, const pixel_memory *m, const fovea_out
         fail_msg("call %ld, %s: %s, %s", n, failed ? failed : "none", fovea_status_text(status),
                  fovea_error());
     if (failed && status != FOVEA_ENOTSUP && status != FOVEA_EINVAL) {
-        /* What is left of a frame is done with once the plan is closed. */
+        /* Freeing the plan releases what remains of a frame. */
         fovea_plan_free(r->plan);
         r->plan = NULL;
         fovea_external_image_free(picture);
@@ -177,7 +179,7 @@ static const char *const extensions[] = {
     "clCreateBufferWithProperties", "clEnqueueAcquireExternalMemObjectsKHR",
     "clEnqueueReleaseExternalMemObjectsKHR", "clImportMemoryARM", NULL};
 
-/* Of every function that is called the first call and the last. */
+/* Makes the first and the last call of every function fail. */
 static void every_call_fails(void **state)
 {
     (void)state;
@@ -209,7 +211,7 @@ static void every_call_fails(void **state)
     }
 }
 
-/* A driver whose import fails: the next way is taken, and then the host. */
+/* If an import fails, the next way is tried, and finally host memory. */
 static void next_way(void **state)
 {
     (void)state;
@@ -245,7 +247,7 @@ static void next_way(void **state)
     }
 }
 
-/* AHardwareBuffers that are not pictures, or that no device here can read. */
+/* AHardwareBuffers that are not pictures, or that no device on this machine can read. */
 static void hardware_buffers(void **state)
 {
     (void)state;
@@ -275,7 +277,7 @@ static void hardware_buffers(void **state)
     nothing_left();
 }
 
-/* The CPU goes on with pictures that the device was to read. */
+/* After the device is lost, the CPU runs frames of the imported pictures. */
 static void lost(void **state)
 {
     (void)state;
@@ -332,7 +334,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(next_way),
         cmocka_unit_test(lost),
         cmocka_unit_test(hardware_buffers),
-        cmocka_unit_test(every_call_fails), /* which leaves the thread's contexts as they are */
+        cmocka_unit_test(
+            every_call_fails), /* runs last, because it may leave contexts on the thread */
     };
     const int missing = gpu_frames_open(argc, argv);
     if (missing)

@@ -22,7 +22,7 @@
 
 /* ---- memory ---- */
 
-/* What the machine has free, where it is asked in the test: links are changed to here. */
+/* Free memory of the machine, as simulated by this test; --wrap redirects calls here. */
 uint64_t __wrap_fv_machine_free(void);
 static uint64_t machine_free = UINT64_MAX;
 uint64_t __wrap_fv_machine_free(void)
@@ -30,7 +30,7 @@ uint64_t __wrap_fv_machine_free(void)
     return machine_free;
 }
 
-/* A plan for many tokens; what it gives, or NULL. */
+/* Runs a plan of many tokens; returns its output, or NULL. */
 static float *run_large(fovea_plan_info *info, size_t *values)
 {
     enum { SIDE = 420 };
@@ -76,7 +76,7 @@ static void say_free(uint64_t bytes)
         machine_free = bytes;
 }
 
-/* What others have taken of the device's memory is not planned with. */
+/* Plans do not use device memory that other processes have taken. */
 static void little_is_free(void **state)
 {
     (void)state;
@@ -100,7 +100,7 @@ static void little_is_free(void **state)
     hostile.set("unified", LONG_MIN);
 }
 
-/* Memory that was said to be free may not be there: chunks get smaller until they fit. */
+/* Less memory may be available than the driver reports: chunks become smaller until they fit. */
 static void less_than_said(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void less_than_said(void **state)
 
 /* ---- rates ---- */
 
-/* Kernels that run while a plan is made, and those of a frame of it. */
+/* Counts the kernels that run while a plan is made, and during one of its frames. */
 static void count_launches(fovea_device *device, long launches[2])
 {
     size_t values;
@@ -140,13 +140,13 @@ static void count_launches(fovea_device *device, long launches[2])
     fovea_plan_free(plan);
 }
 
-/* Rates are measured once for all processes, which so cut alike. */
+/* Rates are measured once for all processes, which therefore split calls alike. */
 static void rates_are_kept(void **state)
 {
     (void)state;
     long first[2], second[2];
     forget_rates();
-    hostile.set(hostile.cuda ? "graphs" : "claims", 0); /* calls are made one by one */
+    hostile.set(hostile.cuda ? "graphs" : "claims", 0); /* makes the calls of a frame visible */
     fovea_device *device = open_device(1e-3);
     count_launches(device, first);
     fovea_device_close(device);
@@ -160,7 +160,7 @@ static void rates_are_kept(void **state)
     nothing_left();
 }
 
-/* Opens a device that says it is a GPU; returns how many kernels that ran. */
+/* Opens a device that reports to be a GPU; returns the number of kernels that this runs. */
 static long open_gpu(fovea_device_info *info)
 {
     *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
@@ -178,7 +178,7 @@ static long open_gpu(fovea_device_info *info)
     return launches;
 }
 
-/* What a GPU is fast at decides what it is used for: alike in every process. */
+/* Measured rates determine which kernels are preferred, equally in every process. */
 static void ranks_are_kept(void **state)
 {
     (void)state;
@@ -192,7 +192,7 @@ static void ranks_are_kept(void **state)
     assert_string_equal(first.quirks, second.quirks);
 }
 
-/* How a device is described of the lies that were set, which end. */
+/* Describes a device with the current settings, and resets them. */
 static void describe_lies(fovea_device_info *info)
 {
     *info = (fovea_device_info)FOVEA_DEVICE_INFO_INIT;
@@ -203,7 +203,8 @@ static void describe_lies(fovea_device_info *info)
     nothing_left();
 }
 
-/* Whether a device of these lies multiplies int8 by fours; *info as it is described. */
+/* Returns whether a device with these settings multiplies int8 in groups of four; fills in *info.
+ */
 static bool multiplies_int8(long dots, long claims, fovea_device_info *info)
 {
     hostile.set("dots", dots);
@@ -212,7 +213,7 @@ static bool multiplies_int8(long dots, long claims, fovea_device_info *info)
     return strstr(info->features, "dot") != NULL;
 }
 
-/* By the words of either extension, if they are right. */
+/* int8 products work with either extension, if its results are correct. */
 static void words_for_int8(void **state)
 {
     (void)state;
@@ -224,13 +225,14 @@ static void words_for_int8(void **state)
     assert_null(strstr(info.quirks, "integer dot products"));
     assert_true(multiplies_int8(KHRONOS, 0, &info));
     assert_true(multiplies_int8(ARM, 0, &info));
-    assert_true(multiplies_int8(ARM, 1, &info)); /* Khronos' are claimed in vain */
+    assert_true(
+        multiplies_int8(ARM, 1, &info)); /* Khronos' extension is claimed, but does not work */
     assert_null(strstr(info.quirks, "integer dot products"));
     assert_false(multiplies_int8(WRONG, 0, &info));
     assert_non_null(strstr(info.quirks, "integer dot products"));
 }
 
-/* Whether a device of these lies multiplies by subgroups; *info as it is described. */
+/* Returns whether a device with these settings multiplies with subgroups; fills in *info. */
 static bool multiplies_by_subgroups(long subgroups, long claims, fovea_device_info *info)
 {
     hostile.set("vectors", 1);
@@ -242,7 +244,7 @@ static bool multiplies_by_subgroups(long subgroups, long claims, fovea_device_in
     return strstr(info->features, "subgroups") != NULL;
 }
 
-/* By lanes that read and give what they should, if that is faster. */
+/* Subgroups are used if lanes exchange the right values and if that is faster. */
 static void subgroups_that_give(void **state)
 {
     (void)state;
@@ -264,8 +266,8 @@ static void subgroups_that_give(void **state)
     assert_non_null(strstr(info.quirks, "subgroups announced, but do not work"));
 }
 
-/* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
- * nothing that works is a loss. */
+/* A device whose rates cannot be measured counts as slow, so work is split into small pieces. Only
+ * a failure that makes the device useless is an error. */
 static void unknown_rates(void **state)
 {
     (void)state;
@@ -333,8 +335,8 @@ static size_t half_values(void)
     return (size_t)output.rows * output.columns;
 }
 
-/* What a plan of float16 gives there, or NULL with a message; *steps: those that read images. Call
- * number `fail` of that function fails with `error`. */
+/* Runs a plan in float16; returns its output, or NULL with a message. Sets *steps to the number of
+ * steps that read images. Call number `fail` of `function` fails with `error`. */
 static float *run_half_failing(long images, const char *function, long fail, long error,
                                uint32_t *steps, fovea_device_info *info)
 {
@@ -376,7 +378,8 @@ static float *run_half(long images, long fail, long error, uint32_t *steps, fove
     return run_half_failing(images, "clCreateImage", fail, error, steps, info);
 }
 
-/* Where nothing fails and images are first, as they are where their rates are measured in peace. */
+/* Runs a plan without failures; images rank first unless other processes disturb the measurement.
+ */
 static float *run_with_images(uint32_t *steps, fovea_device_info *info)
 {
     for (int tries = 0; tries < 20; tries++) {
@@ -393,7 +396,7 @@ static float *run_with_images(uint32_t *steps, fovea_device_info *info)
     return NULL;
 }
 
-/* Weights are read as images where that was seen to be faster and right, with the same bits. */
+/* Weights are read as images if that was measured as faster and correct, with the same bits. */
 static void images_are_ranked(void **state)
 {
     (void)state;
@@ -418,7 +421,7 @@ static void images_are_ranked(void **state)
     free(want);
 }
 
-/* PoCL reads images slowly: nothing is chosen that was not before. */
+/* PoCL reads images slowly, so images change no choice. */
 static void slow_images(void **state)
 {
     (void)state;
@@ -427,8 +430,8 @@ static void slow_images(void **state)
     assert_false(images_are_first(LONG_MIN, false));
 }
 
-/* What becomes no image is read as a buffer, by the kernel that comes next, and plans to come know;
- * nothing else changes. */
+/* A weight that cannot become an image is read as a buffer by the next-best kernel, and later plans
+ * use that kernel from the start. Nothing else changes. */
 static void images_that_fail(void **state)
 {
     (void)state;
@@ -436,7 +439,7 @@ static void images_that_fail(void **state)
                                   -6 /* CL_OUT_OF_HOST_MEMORY */, -5 /* CL_OUT_OF_RESOURCES */};
     enum {
         ERRORS = sizeof errors / sizeof *errors,
-        FIRST = 2 /* after the probe's */,
+        FIRST = 2 /* first image after the probe's */,
         SMALL = 256
     };
     fovea_device_info info;
@@ -445,7 +448,8 @@ static void images_that_fail(void **state)
         skip();
     const size_t bytes = half_values() * sizeof(float);
     float *want = run_with_images(&all, &info);
-    for (long n = 0; n <= ERRORS; n++) { /* and in the end a device that has small ones */
+    for (long n = 0; n <= ERRORS;
+         n++) { /* the last case is a device that only supports small images */
         char wisdom[1 << 14];
         size_t size = 0;
         fovea_wisdom_forget();
@@ -471,8 +475,8 @@ static void images_that_fail(void **state)
     free(want);
 }
 
-/* Any call fails, the first, the last, one between: there is a message, or the result is right,
- * summed in float32 where float16 was not seen to work; and nothing is left allocated. */
+/* Makes the first, the last and a middle call fail. The result must be an error with a message or a
+ * correct output, in float32 if float16 could not be verified; nothing may leak. */
 static void calls_that_fail(void **state)
 {
     (void)state;
@@ -506,19 +510,18 @@ static void calls_that_fail(void **state)
     assert_true(failed > 40 && right > 10 && right < failed);
     fovea_wisdom_forget();
     float *out = run_with_images(&steps, &info);
-    for (size_t i = 0; i < values;
-         i++) /* rates that were measured again may choose other kernels */
+    for (size_t i = 0; i < values; i++) /* rates measured again may lead to other kernels */
         assert_true(fabsf(out[i] - want[i]) <= 0.05f * (1 + fabsf(want[i])));
     free(out);
     free(want);
 }
 
-/* ---- several programs at a time ---- */
+/* ---- concurrent compilation ---- */
 
 enum { NVRTC_ERROR = 6 };
 
-/* The plan's result where call number `fail` of NVRTC's compiler fails (0: none; -1: all), or NULL;
- * *calls: how many there were. */
+/* Returns the plan's output, or NULL, if call number `fail` of NVRTC's compiler fails (0: none; -1:
+ * all). Sets *calls to the number of calls. */
 static float *run_compiled(long fail, long *calls, size_t *values)
 {
     fovea_plan *plan;
@@ -540,8 +543,8 @@ static float *run_compiled(long fail, long *calls, size_t *values)
     return out;
 }
 
-/* A failure of one thread's is no one else's, and is tried again; one that stays is said in the
- * compiler's words. */
+/* A failure in one thread does not affect others and is retried. A persistent failure is reported
+ * with the compiler's message. */
 static void builds_that_fail(void **state)
 {
     (void)state;

@@ -27,7 +27,8 @@
 
 /* ---- cutting ---- */
 
-/* Runs a frame; *dispatches: how many it was given in, which is not seen where it was captured. */
+/* Runs a frame. Sets *dispatches to the number of its dispatches, which cannot be seen if the frame
+ * is captured. */
 static float *run_cut(const char *attention, double ms, size_t *values, long *dispatches)
 {
     if (hostile.cuda)
@@ -94,7 +95,7 @@ static float *run_windows(const fovea_model *windows, double ms, size_t *values)
     return out.data;
 }
 
-/* Attention in windows: a piece has whole ones. */
+/* Pieces of attention in windows consist of whole windows. */
 static void short_windows(void **state)
 {
     (void)state;
@@ -119,8 +120,8 @@ static void short_windows(void **state)
 
 enum { N = 13, D = 8, GAP = 3, WIDE = D + GAP };
 
-/* Rows with gaps, in memory that is shared with the device and that is not: the bytes in the gaps
- * of the result do not change. */
+/* Tests rows with gaps, in memory that is shared with the device and in other memory. The gaps in
+ * the result must not change. */
 static void gaps(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void gaps(void **state)
     hostile.set("unified", LONG_MIN);
 }
 
-/* ---- not waited for ---- */
+/* ---- frames that are not waited for ---- */
 
 static void freed_under_way(void **state)
 {
@@ -174,14 +175,14 @@ static void freed_under_way(void **state)
             for (int i = 0; i < frames; i++)
                 assert_int_equal(submit(plan, out, values, &ticket), FOVEA_OK);
             fovea_plan_free(plan);
-            free(out); /* nobody may still write to it */
+            free(out); /* the device must not write to it any more */
             fovea_device_close(device);
             nothing_left();
         }
     hostile.set("unified", LONG_MIN);
 }
 
-/* Once a call failed, the device is lost: to every plan of it, with the same words, until it is
+/* After a failed call the device is lost for all of its plans, with the same message, until it is
  * opened again. */
 static void lost(void **state)
 {
@@ -211,7 +212,7 @@ static void lost(void **state)
     fovea_plan *third = NULL;
     const fovea_plan_options options = fixture_options("softmax", FOVEA_SCHEDULE_AUTO);
     assert_int_equal(fovea_plan_create(&third, model, device, &options), FOVEA_EDEVICE);
-    assert_int_equal(hostile.counted(query), asked); /* nobody waits for a device that is lost */
+    assert_int_equal(hostile.counted(query), asked); /* nothing waits for a lost device */
     fovea_plan_free(plan);
     fovea_plan_free(other);
     fovea_device_close(device);
@@ -233,7 +234,8 @@ static void lost(void **state)
 #ifdef FV_HAVE_CUDA
 #define GOOD(call) assert_int_equal(fv_cuda.call, CUDA_SUCCESS)
 
-/* Another part of the process captures a graph meanwhile, and wants no calls from elsewhere. */
+/* While another part of the process captures a graph, the library must not make calls that
+ * invalidate the capture. */
 static void capturing_elsewhere(void **state)
 {
     (void)state;
@@ -269,7 +271,7 @@ static void capturing_elsewhere(void **state)
 }
 #endif
 
-/* Where there is one queue only, frames go one after the other. */
+/* With a single queue, frames run one after the other. */
 static void one_queue(void **state)
 {
     (void)state;
@@ -287,7 +289,7 @@ static void one_queue(void **state)
         fovea_device *second = open_device(0);
         for (int at = 2; at <= 3; at++) {
             hostile.only("clCreateCommandQueue");
-            hostile.set("fail", at); /* for inputs; for outputs */
+            hostile.set("fail", at); /* failure when inputs, then outputs, are allocated */
             plan = plan_on(second, "linear:elu1");
             hostile.set("fail", LONG_MIN);
             hostile.only(NULL);
@@ -314,8 +316,8 @@ static void one_queue(void **state)
     nothing_left();
 }
 
-/* Arguments of kernels stay from frame to frame, except the buffers of the caller's matrices, of
- * which there are two sets. */
+/* Kernel arguments stay the same from frame to frame, except the buffers of the caller's matrices,
+ * which have two sets. */
 static void arguments(void **state)
 {
     (void)state;
@@ -342,7 +344,7 @@ static void arguments(void **state)
     }
 }
 
-/* Timestamps make commands slower, and are there for a trace and the tuner only. */
+/* Timestamps make commands slower, so only traces and the tuner enable them. */
 static void timestamps(void **state)
 {
     (void)state;
@@ -384,8 +386,8 @@ static void timestamps(void **state)
     nothing_left();
 }
 
-/* A CUDA frame is captured when its plan is made and then replayed: no kernel is launched by itself
- * any more. Where the driver does not capture, frames are the same bits. */
+/* A CUDA frame is captured when its plan is made and then replayed, so no kernel is launched
+ * individually. If the driver cannot capture, frames give the same bits. */
 static void graphs(void **state)
 {
     (void)state;
@@ -416,7 +418,7 @@ static void graphs(void **state)
     hostile.set(NULL, 0);
 }
 
-/* A frame's output of a plan that has run nothing before, so that what is read too early was never
+/* Returns the output of the first frame of a plan, so that anything read too early was never
  * written. */
 static float *first_frame(fovea_device *device, size_t *values)
 {
@@ -426,8 +428,8 @@ static float *first_frame(fovea_device *device, size_t *values)
     return out;
 }
 
-/* Streams may run in any order that events allow. Inputs are waited for, and so are results: the
- * planted mistake, to leave one of these out, shows in one of the orders. */
+/* Streams may run in any order that events allow. Frames wait for inputs and results: if a planted
+ * mistake leaves out one wait, one of the orders shows it. */
 static void streams_in_any_order(void **state)
 {
     (void)state;
@@ -460,7 +462,7 @@ static void streams_in_any_order(void **state)
 
 enum { MOST_FUNCTIONS = 128 };
 
-/* How often each function was called so far, except the one that polls until a frame is done. */
+/* Counts the calls of each function so far, except the one that polls for the end of a frame. */
 static void count_calls(long calls[MOST_FUNCTIONS])
 {
     for (int i = 0; hostile.functions[i]; i++) {
@@ -471,7 +473,8 @@ static void count_calls(long calls[MOST_FUNCTIONS])
     }
 }
 
-/* All is decided and made in the plan: its first CUDA frames ask the driver for the same as all. */
+/* Planning makes all decisions and objects: the first CUDA frames make the same driver calls as
+ * later ones. */
 static void first_frames(void **state)
 {
     (void)state;
@@ -506,8 +509,7 @@ static void first_frames(void **state)
     hostile.set(NULL, 0);
 }
 
-/* Once planned, a frame costs nothing that stays: neither memory of ours nor an object of the
- * driver's. */
+/* After planning, a frame allocates no memory and creates no driver objects that stay. */
 static void steady(void **state)
 {
     (void)state;
@@ -542,8 +544,8 @@ static void steady(void **state)
     hostile.set("unified", LONG_MIN);
 }
 
-/* Where host and device share their memory, kernels write outputs to the host's; what they read is
- * copied, as a device does not cache what it reads there. */
+/* If host and device share memory, kernels write outputs to host memory directly. Inputs are
+ * copied, because the device does not cache reads of host memory. */
 static void shared_memory(void **state)
 {
     (void)state;

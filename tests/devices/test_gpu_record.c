@@ -9,7 +9,7 @@
 
 #include "tests/devices/gpu_frames.h"
 
-enum { NONE, BUFFERS, QUEUES, LATE, LACKING }; /* of the lie `records` */
+enum { NONE, BUFFERS, QUEUES, LATE, LACKING }; /* values of the setting `records` */
 static const char *const names[] = {"call by call", "command buffers", "recordable queues"};
 static const char *const replays[] = {NULL, "clEnqueueCommandBufferKHR", "clEnqueueRecordingQCOM"};
 static const char *const functions[] = {
@@ -33,7 +33,7 @@ static void close_recording(fovea_device *device)
     nothing_left();
 }
 
-/* A frame call by call. */
+/* Returns the output of a frame without recordings. */
 static float *expected(double max_dispatch_seconds, size_t *values)
 {
     fovea_device *device = open_recording(NONE, max_dispatch_seconds);
@@ -44,7 +44,7 @@ static float *expected(double max_dispatch_seconds, size_t *values)
     return want;
 }
 
-/* Frames of which two are under way, into memory of their own. */
+/* Runs frames with two in flight, each into its own memory. */
 static void run_pairs(fovea_plan *plan, const float *want, size_t values)
 {
     float *out[2] = {calloc(values, sizeof **out), calloc(values, sizeof **out)};
@@ -63,7 +63,7 @@ static void run_pairs(fovea_plan *plan, const float *want, size_t values)
     free(out[1]);
 }
 
-/* Calls of a frame, without those that wait for it. */
+/* Returns the driver calls of a frame, without those that wait for it. */
 static long all_calls(void)
 {
     long n = 0;
@@ -98,8 +98,9 @@ static frame_calls calls_of_a_frame(fovea_plan *plan, long records)
                          after.arguments - before.arguments, after.replays - before.replays};
 }
 
-/* The same bits, and no kernel by itself: as many parts as a dispatch's time needs, one without a
- * limit, one for each dispatch where none is short enough. */
+/* Recorded frames give the same bits and launch no kernel individually. Their number of parts
+ * depends on the dispatch limit: one without a limit, one per dispatch if no dispatch is short
+ * enough. */
 static void few_calls(void **state)
 {
     (void)state;
@@ -127,13 +128,13 @@ static void few_calls(void **state)
         }
         if (limits[i] == 1e3)
             assert_true(parts[BUFFERS] == 1 && parts[QUEUES] > 1);
-        if (limits[i] == 1e-9) /* some of them have a pre-pass */
+        if (limits[i] == 1e-9) /* some kernels have a pre-pass */
             assert_true(parts[BUFFERS] > kernels / 2 && parts[QUEUES] == parts[BUFFERS]);
         free(want);
     }
 }
 
-/* The same for weights that are read as images. */
+/* As few_calls(), with weights that are read as images. */
 static void with_images(void **state)
 {
     (void)state;
@@ -165,8 +166,7 @@ static void with_images(void **state)
     free(want);
 }
 
-/* Traced frames run call by call, for the sake of their times; those after them are replayed
- * again. */
+/* Traced frames run call by call to measure times; frames after them are replayed again. */
 static void traced(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void traced(void **state)
     free(want);
 }
 
-/* What is recorded is a plan's: frames make nothing more. */
+/* Recordings belong to the plan: frames create no further objects. */
 static void steady(void **state)
 {
     (void)state;
@@ -218,8 +218,8 @@ static void steady(void **state)
         }
 }
 
-/* Every call fails: the first, the last and one between. The frame goes on without, and is right.
- * Where all calls after it fail too there is a status with a message. */
+/* Makes the first, the last and a middle call fail. The frame then runs without recordings and is
+ * correct. If all later calls fail, too, there is an error with a message. */
 static void each_call_fails(void **state)
 {
     (void)state;
@@ -277,7 +277,7 @@ static void each_call_fails(void **state)
     free(want);
 }
 
-/* The clue that a driver's recordings are wrong is a probe's. */
+/* A probe detects that a driver's recordings are wrong. */
 static void announced_in_vain(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void announced_in_vain(void **state)
     free(want);
 }
 
-/* High clocks are asked for where that is known, and not insisted on. */
+/* High clocks are requested if the driver supports that; a failure is ignored. */
 static void high_clocks(void **state)
 {
     (void)state;
@@ -315,8 +315,8 @@ static void high_clocks(void **state)
     }
 }
 
-/* Frames that are never done are given up in time. What the driver may still use stays, so that
- * this is the last test. */
+/* A frame that never ends times out. Memory that the driver may still use is kept, so this must be
+ * the last test. */
 static void never_done(void **state)
 {
     (void)state;

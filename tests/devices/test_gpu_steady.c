@@ -24,12 +24,13 @@
 
 enum {
     DEVICES = 16,
-    WARM = 200, /* frames after which drivers' pools have their size */
+    WARM = 200, /* frames until the driver's pools have reached their size */
     FRAMES = 1000,
-    FEW_WARM = 10, /* of the emulated device */
+    FEW_WARM = 10, /* for the emulated device */
     FEW_FRAMES = 100,
-    GROWTH = 1 << 20, /* bytes of all frames together: a leak of 1 KiB a frame is none too many */
-    GROWTH_OF_MESA = 4 << 20, /* rusticl of Mesa 25 keeps 2 KiB of a frame; that of 22.3 nothing */
+    GROWTH = 1 << 20, /* bytes over all frames, so that a leak of 1 KiB per frame is detected */
+    GROWTH_OF_MESA =
+        4 << 20, /* rusticl of Mesa 25 keeps 2 KiB per frame; that of 22.3 keeps nothing */
 };
 
 static fovea_device_info infos[DEVICES];
@@ -45,7 +46,7 @@ static uint64_t resident(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Frames one after the other, two in flight. */
+/* Runs frames one after the other, with two in flight. */
 static void run_frames(fovea_plan *plan, const fovea_output out[2], int frames)
 {
     const fovea_frame frame = {.pixels = {fixture_pixels}};
@@ -84,7 +85,7 @@ static void steady_on(const char *id, const char *driver)
                   (unsigned long long)ours, (unsigned long long)drivers, (long long)growth / 1024);
     assert_int_equal(after.allocations, before.allocations);
     assert_int_equal(ours, 0);
-    if (HEAP_COUNTED) /* a sanitizer keeps what was freed */
+    if (HEAP_COUNTED) /* sanitizers keep freed memory */
         assert_true(growth < (strstr(driver, "Mesa") ? GROWTH_OF_MESA : GROWTH));
     assert_memory_equal(out[0].data, out[1].data, size);
     free(out[0].data);

@@ -1,5 +1,5 @@
-/* test_gpu_wait.c: how long the host sleeps before it looks at a device whose driver has no clock:
- * one slow frame, or a long copy of its outputs, must not make the frames after it slow.
+/* test_gpu_wait.c: tests how long the host sleeps between looks at a device whose driver reports no
+ * times. One slow frame, or a slow copy of its outputs, must not delay later frames.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +12,11 @@
 #include "gpu/gpu_queue.h"
 #include "gpu/gpu_wait.h"
 
-/* The clock, which goes on when somebody sleeps; seconds that a device takes for a frame, and the
- * host for its outputs. */
+/* The simulated clock, which only advances in sleeps; the seconds of a frame on the device, and of
+ * the copy of its outputs on the host. */
 static double clock_now = 1, computing, copying;
 
-/* Linked in place of the machine's. */
+/* Replaces the machine's clock at link time. */
 double __wrap_fv_machine_seconds(void);
 double __wrap_fv_machine_seconds(void)
 {
@@ -25,7 +25,7 @@ double __wrap_fv_machine_seconds(void)
 void __wrap_fv_machine_nap(double seconds);
 void __wrap_fv_machine_nap(double seconds)
 {
-    clock_now += seconds + 1e-6; /* no sleep is as short as it is asked to be */
+    clock_now += seconds + 1e-6; /* every sleep takes longer than requested */
 }
 
 static fovea_status ready(const fv_device *d)
@@ -60,7 +60,7 @@ static void nothing_to_stop(fv_queue *q, uint32_t f, bool whole)
 static const fv_gpu_interface interface = {
     .ready = ready, .await = await, .complete = complete, .stop = nothing_to_stop};
 
-/* Runs frames one after the other; returns the seconds of the last. */
+/* Runs frames one after the other; returns the seconds of the last one. */
 static double run_frames(fv_queue *q, int frames)
 {
     double seconds = 0;
@@ -93,7 +93,7 @@ static void copies_are_not_slept_through(void **state)
     assert_true(run_frames(&q, 20) < 0.052);
 }
 
-/* Naps: most of the time at once, then a few. */
+/* A frame sleeps most of its time at once, and then a few times more. */
 static void few_looks(void **state)
 {
     (void)state;

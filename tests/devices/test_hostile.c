@@ -35,17 +35,17 @@ static void note(int good, const char *what, const char *detail)
     printf("FAIL %s: %s\n", what, detail);
 }
 
-/* ---- what is run ---- */
+/* ---- scenes ---- */
 
 enum { WIDTH = 70, HEIGHT = 56, FRAMES = 3, MOST = 1 << 20 };
 static uint8_t pixels[FRAMES][HEIGHT * WIDTH * 3];
 
 typedef struct scene {
     const char *attention;
-    const char *cache;             /* of compiled kernels */
-    fovea_device_lost_action lost; /* what happens to a frame */
+    const char *cache;             /* folder of compiled kernels */
+    fovea_device_lost_action lost; /* action for a frame when the device is lost */
     double device_timeout_seconds;
-    uint32_t count; /* frames of a run */
+    uint32_t count; /* frames per run */
     float *want[FRAMES];
     size_t values;
 } scene;
@@ -96,7 +96,7 @@ static float *fits(const session *s, size_t *values)
     return out;
 }
 
-/* All frames, two in flight, or the first failure. */
+/* Runs all frames with two in flight; returns the first failure. */
 static fovea_status run_frames(const session *s, float *out[FRAMES], size_t values)
 {
     fovea_ticket ticket[FRAMES];
@@ -128,7 +128,7 @@ static double error(const float *got, const float *want, size_t n)
     return worst / (top > 0 ? top : 1);
 }
 
-/* Opens, plans, runs, closes. The worst error of a frame, where all went well. */
+/* Opens, plans, runs and closes. *error is the largest error of a frame if all succeeded. */
 static fovea_status attempt(const char *device, const scene *what, double *worst)
 {
     session s;
@@ -150,7 +150,7 @@ static fovea_status attempt(const char *device, const scene *what, double *worst
     return status;
 }
 
-/* What of wisdom is about kernels that are not to be tried again. */
+/* Returns the number of facts in wisdom about kernels that must not be tried again. */
 static int skipped(void)
 {
     size_t size = 0;
@@ -165,7 +165,7 @@ static int skipped(void)
     return n;
 }
 
-/* What the CPU makes of it. */
+/* Computes the expected outputs on the CPU. */
 static void make_scene(scene *out, const char *attention, const char *kernels)
 {
     session s;
@@ -181,9 +181,9 @@ static void make_scene(scene *out, const char *attention, const char *kernels)
     session_close(&s);
 }
 
-/* ---- what must hold ---- */
+/* ---- requirements ---- */
 
-static const double allowed = 2e-5; /* as for golden models */
+static const double allowed = 2e-5; /* the same tolerance as for golden models */
 
 static uint64_t host_memory(void)
 {
@@ -212,9 +212,9 @@ static void truth(void)
     hostile.set(NULL, 0);
 }
 
-/* ---- little ---- */
+/* ---- limited devices ---- */
 
-/* What a device may have less of than it would like, or of another kind. */
+/* Limits and differences that a device may have. */
 typedef struct lies {
     const char *name;
     struct {
@@ -284,7 +284,7 @@ static void with_little(const scene *what)
     truth();
 }
 
-/* Buffers get smaller until nothing fits: what is refused is refused with a message. */
+/* Makes buffers smaller until nothing fits. Every refusal must have a message. */
 static void with_less_and_less(const scene *what)
 {
     int right = 0;
@@ -323,7 +323,7 @@ static long error_code(long n)
     return (hostile.cuda ? cuda_errors : cl_errors)[n % (long)ERRORS];
 }
 
-/* The n-th call of those that count fails. False when there was no n-th. */
+/* Makes the n-th counted call fail. Returns false if there was no n-th call. */
 static int fail_at(const scene *what, long n, int lasting)
 {
     char name[192], detail[768] = "";
@@ -373,7 +373,7 @@ static void fail_each(const scene *what)
     note(n > 100, what->attention, "fewer than 100 calls");
 }
 
-/* Of every function the first call, the last, and some between. */
+/* Makes the first, the last and some other calls of every function fail. */
 static void fail_some(const scene *what, int between)
 {
     for (const char *const *f = hostile.functions; *f; f++) {
@@ -393,7 +393,7 @@ static void fail_some(const scene *what, int between)
     truth();
 }
 
-/* Finding devices happens once in a process, so each failure gets one. */
+/* Devices are found once per process, so each failure runs in a new process. */
 static void fail_while_finding(void)
 {
     for (long n = 1; n <= 24; n++) {
@@ -432,8 +432,8 @@ static void no_compiler(const scene *what)
     must_be_right(&bare, "compiling again, without a cache");
 }
 
-/* Prepares calls of one function to fail, on a device where most kernels have a second choice: an
- * OpenCL device says that it has local memory, so that kernels that stage tiles are the first. */
+/* Makes calls of one function fail, on a device where most kernels have an alternative: an OpenCL
+ * device reports real local memory, so that kernels with local tiles rank first. */
 static void begin_choice(const char *call)
 {
     hostile.only(call);
@@ -441,11 +441,11 @@ static void begin_choice(const char *call)
         hostile.set("own", 1);
 }
 
-/* A program that does not compile makes its kernel one that is not used: the plan has another, or
- * says what the compiler said. */
+/* If a program does not compile, its kernel is not used: the plan uses another one, or fails with
+ * the compiler's message. */
 static void second_choice(const scene *what, int step)
 {
-    /* The emulator takes long to compile: its programs are there, and a function cannot be had. */
+    /* The emulator compiles slowly, so there the programs exist and a function cannot be loaded. */
     const char *build = hostile.cuda ? "cuFuncGetAttribute" : "clBuildProgram";
     scene bare = *what;
     double worst;
@@ -483,7 +483,7 @@ static void second_choice(const scene *what, int step)
     note(others > 1, what->attention, "no kernel took the place of one that does not compile");
 }
 
-/* A frame that is never done is waited for as long as was said, and can be waited for again. */
+/* Waiting for a frame that never ends times out after the requested time, and can be repeated. */
 static void no_end(const scene *what)
 {
     session s;
@@ -523,9 +523,9 @@ static void no_end(const scene *what)
          fovea_error());
 }
 
-/* ---- the CPU goes on ---- */
+/* ---- fallback to the CPU ---- */
 
-/* A plan with a fallback plan, that has run before. */
+/* Makes a plan with a fallback plan and runs it once. */
 static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_t *values)
 {
     for (int i = 0; i < FRAMES; i++)
@@ -537,7 +537,7 @@ static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_
     return run_frames(s, out, *values) == FOVEA_OK && !fovea_plan_device_lost(s->plan);
 }
 
-/* Frames while the device fails, and frames after that: what is wrong with them, or "". */
+/* Runs frames while the device fails, and frames after that; returns what is wrong, or "". */
 static void run_on(const session *s, const scene *what, float *out[FRAMES], size_t values,
                    char detail[512])
 {
@@ -596,7 +596,8 @@ static int go_on_after(const scene *what, const char *name, long n, int *reached
     if (!*detail && (hostile.live(NULL) || hostile.misuse() != lost))
         snprintf(detail, sizeof detail, "%ld objects left, %ld misused", hostile.live(NULL),
                  hostile.misuse() - lost);
-    /* Where no call tells of a command's end any more, what it may use is kept. */
+    /* If no call can tell any more whether a command has ended, the memory that it may use is kept.
+     */
     if (!*detail && host_memory() != before && !(taken && n % 3 == 0))
         snprintf(detail, sizeof detail, "host memory left");
     note(!*detail, text, detail);
@@ -611,7 +612,8 @@ static void go_on_after_each(const scene *scene_of, const char *name, int unifie
     size_t values = 0;
     int lost = 0, reached = 0;
     what.lost = FOVEA_DEVICE_LOST_CPU;
-    /* Waiting polls: how many calls there are depends on time, and the last may not come again. */
+    /* Waiting polls, so the number of calls depends on time, and the last call may not occur again.
+     */
     long n = 0;
     for (int run = 0; run < 3; run++) {
         hostile.set("unified", unified);
@@ -630,7 +632,7 @@ static void go_on_after_each(const scene *scene_of, const char *name, int unifie
     note(lost > reached / 2, name, "hardly a failure made the CPU take over");
 }
 
-/* A frame that is never done is one that is lost. */
+/* A frame that never ends counts as lost. */
 static void go_on_after_a_hang(const scene *scene_of, const char *name, int unified)
 {
     scene what = *scene_of;
@@ -659,7 +661,7 @@ static void go_on_after_a_hang(const scene *scene_of, const char *name, int unif
     note(!*detail, name, detail);
 }
 
-/* All frames of a batch go to the CPU. */
+/* If a batch fails, the CPU runs all of its frames. */
 static void batch_goes_on(const scene *scene_of)
 {
     enum { COUNT = 2 };
@@ -698,7 +700,7 @@ static void batch_goes_on(const scene *scene_of)
         free(out[i]);
 }
 
-/* A fallback device must be the CPU; the query tells what its plan takes. */
+/* A fallback device must be the CPU; the query reports the memory of the fallback plan. */
 static void fallback_of_the_callers(const scene *what)
 {
     session s;
