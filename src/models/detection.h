@@ -33,16 +33,16 @@ typedef struct fv_detection {
 } fv_detection;
 
 /* A candidate for a kept box. */
-typedef struct fv_candidate {
+typedef struct fv_box_candidate {
     float logit, score;
     float box[4];
     uint32_t level, place, label; /* place: index of the anchor in its level, cell by cell */
-} fv_candidate;
+} fv_box_candidate;
 
 /* Returns the size of the memory for a picture's candidates, in 32-bit words. */
 static inline uint32_t fv_detection_scratch(const fv_detection *d)
 {
-    return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_candidate) / sizeof(uint32_t));
+    return d->levels * d->nms_pre * (uint32_t)(sizeof(fv_box_candidate) / sizeof(uint32_t));
 }
 
 /* Name of the output with the logits or boxes of a level. */

@@ -74,7 +74,7 @@ void fv_result_scratch_reserve(fovea_plan *p, fv_builder *b)
     reserve_maps(p, b);
     if (d && fv_detection_wanted(d, &p->graph))
         p->run.results.candidates =
-            (fv_candidate *)(void *)fv_emit_table(b, fv_detection_scratch(d));
+            (fv_box_candidate *)(void *)fv_emit_table(b, fv_detection_scratch(d));
 }
 
 fv_between *fv_result_scratch_columns(const fovea_plan *p)

@@ -6,14 +6,14 @@
 #include "graph/emit.h"
 
 struct fovea_plan;
-struct fv_candidate;
+struct fv_box_candidate;
 
 /* All pointers are NULL in a plan without outputs that need them. */
 typedef struct fv_result_scratch {
     float *floats;                   /* for the maps of depth or classes, or for the masks */
     uint32_t *columns, *run_columns; /* positions in the grid of the columns of a map, and of the
                                         columns of the picture that was run */
-    struct fv_candidate *candidates; /* candidates for boxes: models/detection.h */
+    struct fv_box_candidate *candidates; /* candidates for boxes: models/detection.h */
 } fv_result_scratch;
 
 /* A pixel's position along one side of a grid: the two cells whose centres are on either side of

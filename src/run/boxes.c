@@ -12,7 +12,7 @@
 /* ---- order ---- */
 
 /* Returns whether a precedes b. */
-static bool before(const fv_candidate *a, const fv_candidate *b)
+static bool before(const fv_box_candidate *a, const fv_box_candidate *b)
 {
     if (a->score != b->score)
         return a->score > b->score;
@@ -25,9 +25,9 @@ static bool before(const fv_candidate *a, const fv_candidate *b)
 
 /* Moves the element at `at` down until the heap, whose root is the worst candidate, is in order
  * again. */
-static void sink(fv_candidate *heap, size_t n, size_t at)
+static void sink(fv_box_candidate *heap, size_t n, size_t at)
 {
-    const fv_candidate moved = heap[at];
+    const fv_box_candidate moved = heap[at];
     for (size_t child; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && before(&heap[child], &heap[child + 1]))
             child++;
@@ -38,20 +38,20 @@ static void sink(fv_candidate *heap, size_t n, size_t at)
     heap[at] = moved;
 }
 
-static void rise(fv_candidate *heap, size_t at)
+static void rise(fv_box_candidate *heap, size_t at)
 {
-    const fv_candidate moved = heap[at];
+    const fv_box_candidate moved = heap[at];
     for (; at > 0 && before(&heap[(at - 1) / 2], &moved); at = (at - 1) / 2)
         heap[at] = heap[(at - 1) / 2];
     heap[at] = moved;
 }
 
-static void sort(fv_candidate *c, size_t n)
+static void sort(fv_box_candidate *c, size_t n)
 {
     for (size_t i = n / 2; i-- > 0;)
         sink(c, n, i);
     for (size_t last = n; last-- > 1;) {
-        const fv_candidate worst = c[0];
+        const fv_box_candidate worst = c[0];
         c[0] = c[last];
         c[last] = worst;
         sink(c, last, 0);
@@ -70,7 +70,7 @@ static float least_logit(float score_thr)
 
 /* Adds *c to a heap of `n` candidates of at most `capacity`, if *c is among the best; returns the
  * new number. */
-static size_t push(fv_candidate *heap, size_t n, size_t capacity, const fv_candidate *c)
+static size_t push(fv_box_candidate *heap, size_t n, size_t capacity, const fv_box_candidate *c)
 {
     if (n < capacity) {
         heap[n] = *c;
@@ -85,7 +85,7 @@ static size_t push(fv_candidate *heap, size_t n, size_t capacity, const fv_candi
 }
 
 static size_t select_best(const fv_detection *d, const fv_box_level *l, uint32_t level,
-                          fv_candidate *heap)
+                          fv_box_candidate *heap)
 {
     const size_t anchors = (size_t)l->width * l->height * d->anchors;
     const float least = least_logit(d->score_thr);
@@ -97,11 +97,11 @@ static size_t select_best(const fv_detection *d, const fv_box_level *l, uint32_t
              * the worst one. */
             if (!(logit[label] >= least) || (n == d->nms_pre && logit[label] <= heap[0].logit))
                 continue;
-            const fv_candidate c = {.logit = logit[label],
-                                    .score = (float)fv_sigmoid((double)logit[label]),
-                                    .level = level,
-                                    .place = (uint32_t)place,
-                                    .label = label};
+            const fv_box_candidate c = {.logit = logit[label],
+                                        .score = (float)fv_sigmoid((double)logit[label]),
+                                        .level = level,
+                                        .place = (uint32_t)place,
+                                        .label = label};
             if (c.score > d->score_thr)
                 n = push(heap, n, d->nms_pre, &c);
         }
@@ -169,8 +169,8 @@ double fv_boxes_overlap(const float a[4], const float b[4])
 
 /* Decodes the boxes of a level's `n` candidates, moves the valid ones to the front, and returns
  * their number. */
-static size_t decode(const fv_detection *d, const fv_box_level *l, uint32_t level, fv_candidate *c,
-                     size_t n, const float size[2])
+static size_t decode(const fv_detection *d, const fv_box_level *l, uint32_t level,
+                     fv_box_candidate *c, size_t n, const float size[2])
 {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
@@ -183,7 +183,7 @@ static size_t decode(const fv_detection *d, const fv_box_level *l, uint32_t leve
 
 /* Keeps at most `most` of the sorted candidates: those that no better candidate of their class
  * overlaps. Moves them to the front and returns their number. */
-static size_t suppress(fv_candidate *c, size_t n, size_t most, double threshold)
+static size_t suppress(fv_box_candidate *c, size_t n, size_t most, double threshold)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n && kept < most; i++) {
@@ -197,11 +197,11 @@ static size_t suppress(fv_candidate *c, size_t n, size_t most, double threshold)
 }
 
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
-                     fv_candidate *scratch, fovea_detection *out, size_t capacity)
+                     fv_box_candidate *scratch, fovea_detection *out, size_t capacity)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < d->levels; i++) {
-        fv_candidate *own = scratch + n;
+        fv_box_candidate *own = scratch + n;
         const size_t best = select_best(d, &level[i], i, own);
         n += decode(d, &level[i], i, own, best, (const float[]){width, height});
     }

@@ -26,7 +26,7 @@ typedef struct fv_box_level {
  * no other box. Returns the number of boxes, of which at most `capacity` are written. `scratch` has
  * levels * nms_pre elements. Allocates nothing. */
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
-                     fv_candidate *scratch, fovea_detection *out, size_t capacity);
+                     fv_box_candidate *scratch, fovea_detection *out, size_t capacity);
 
 /* Decodes the box of an anchor of a level; `place` is the number of the anchor in the level.
  * Returns false if the numbers are not a valid box, or if the box is too small. */

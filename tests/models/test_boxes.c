@@ -179,7 +179,7 @@ static void fill(float *x, size_t n, int kind, double spread)
 static void check(const fv_detection *d, const fv_box_level *level, const box *want, size_t n)
 {
     static fovea_detection got[MOST];
-    fv_candidate *scratch = malloc(fv_detection_scratch(d) * sizeof(uint32_t));
+    fv_box_candidate *scratch = malloc(fv_detection_scratch(d) * sizeof(uint32_t));
     assert_non_null(scratch);
     const size_t found = fv_boxes_find(d, level, PICTURE_WIDTH, PICTURE_HEIGHT, scratch, got, MOST);
     assert_int_equal(found, n);
@@ -308,7 +308,7 @@ static void test_order(void **unused)
     static float number[QUERIES * 4];
     static fovea_detection got[QUERIES];
     const fv_box_level level = {cls, number, QUERIES, 1};
-    fv_candidate scratch[QUERIES];
+    fv_box_candidate scratch[QUERIES];
     for (int i = 0; i < QUERIES; i++)
         number[4 * i] = (float)i / QUERIES;
     assert_int_equal(fv_boxes_find(&d, &level, QUERIES, 1, scratch, got, QUERIES), QUERIES);
