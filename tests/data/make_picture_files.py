@@ -268,10 +268,10 @@ def pnms():
     floats = rng.normal(100, 120, (9, 13))
     add("pfm, lowest byte first", b"Pf\n13 9\n-1.0\n" + floats.astype("<f4").tobytes())
     add("pfm, highest byte first", b"Pf\n13 9\n2.5\n" + floats.astype(">f4").tobytes())
-    add("P2 above its 5", b"P2 2 1 5 1 6", "above its largest")
-    add("P2 with letters", b"P2 2 1 5 1 x", "something else")
+    add("P2 above its 5", b"P2 2 1 5 1 6", "exceeds the maximum")
+    add("P2 with letters", b"P2 2 1 5 1 x", "other characters")
     add("P6 cut", pnm("P6", 255)[:-1], "ends early")
-    add("P5 to 70000", b"P5 1 1 70000 abcd", "largest value")
+    add("P5 to 70000", b"P5 1 1 70000 abcd", "maximum value")
     add("pam", b"P7\nWIDTH 1\nHEIGHT 1\nDEPTH 1\nMAXVAL 255\nENDHDR\n1", "a PAM")
 
 
@@ -377,7 +377,7 @@ def webps():
     small = b"RIFF" + struct.pack("<I", 4 + len(parts)) + b"WEBP" + parts
     add("webp animation whose first frame is smaller", small)
     add("webp animation cut", small[:-8], "ends early")
-    add("webp cut", saved(noise(), "WEBP", lossless=True)[:-9], "broken WebP")
+    add("webp cut", saved(noise(), "WEBP", lossless=True)[:-9], "WebP is broken")
 
 
 def write(path):

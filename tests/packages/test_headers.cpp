@@ -127,7 +127,7 @@ static bool models_lie_in_memory()
     } catch (const fovea::error &e) {
         thrown = e.status() == FOVEA_EIO;
     }
-    return thrown && !none && std::strstr(fovea_error(), "here: neither model.safetensors");
+    return thrown && !none && std::strstr(fovea_error(), "here contains neither model.safetensors");
 }
 
 // A model without boxes says so, and leaves none.
