@@ -19,7 +19,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export FOVEA_WISDOM= FOVEA_RIGOR=estimate
 
-# All bidirectional mechanisms in turn, twelve blocks at a time.
+# Uses each bidirectional mechanism in turn as the first one, twelve blocks at a time.
 rotations() { # the first attention, the others
     list=$1
     block=1
@@ -37,7 +37,7 @@ second=$(rotations softmax nala-paper mala-paper mala-paper:relu linear:exp mala
 
 cases() {
     vit='run synthetic:vit-ti16 picture_wide.ppm'
-    # Sizes, the resize before them, schedules, workers and memory.
+    # Cases: sizes, resizing, schedules, workers and memory.
     cat <<END
 $vit --size 64 --attention softmax
 $vit --size 112x80 --attention linear --threads 1
@@ -65,7 +65,7 @@ END
         echo "run golden/models/$model golden/models/$model/io.safetensors --hidden"
         echo "run golden/models/$model picture_wide.ppm picture_wide.ppm --attention mala"
     done
-    # Types of storage, levels of instructions.
+    # Cases: storage types and instruction sets.
     for dtype in f16 bf16; do
         echo "$vit --size 112x80 --attention linear --dtype $dtype --threads 2"
         echo "run synthetic:pola-pvt-t picture_tall.ppm --size 224 --dtype $dtype"
@@ -78,7 +78,7 @@ END
             echo "run synthetic:pola-swin-t picture_tall.ppm --size 224 --isa $isa"
         fi
     done
-    # Operations: every case, those with states in each form, and one that is every mechanism.
+    # Cases: operations, those with a state in each form, and one case with every mechanism.
     for file in golden/ops/*.safetensors; do
         echo "op $file"
         case $file in
@@ -92,14 +92,13 @@ END
         echo "op golden/ops/linear-15.safetensors --attention $attention --threads 2"
     done
     echo 'op golden/ops/linear-11.safetensors --attention linear:identity'
-    # Training: models after some steps. Checkpoints name their options, of which there are more with
-    # time.
+    # Cases: models after several training steps. Only options that both programs know are used.
     steps='--data . --size 32 --batch 2 --steps 3 --seed 3 --lr 1e-3 --warmup 0'
     echo "adapt golden/models/vit-01 --stage 1 --attention linear $steps --threads 1"
     echo "adapt golden/models/dinov2-03 --stage 2 --attention mala $steps --threads 2"
 }
 
-# Runs one program, which writes a file, or a folder with the file wanted.
+# Runs one program, which writes a file, or a folder that contains the expected file.
 result() { # program, name of what is compared, arguments...
     program=$1
     to=$tmp/$2

@@ -15,7 +15,7 @@ fi
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
-# The emulator does refuse what this processor has not.
+# The emulator must refuse instructions that the emulated processor lacks.
 cat >"$root/newer.c" <<'TEXT'
 int main(void)
 {
@@ -33,7 +33,7 @@ $emulator -cpu $processor "$check" --every 7 >"$root/log" 2>&1 || status=1
 tail -n 3 "$root/log"
 verdict "kernels" $status
 
-# The same for whole models and operators, with everything the program does around them.
+# Runs whole models and operators through the program.
 printf '#!/bin/sh\nexec %s -cpu %s "%s" "$@"\n' $emulator $processor "$2" >"$root/fovea"
 chmod +x "$root/fovea"
 status=0

@@ -12,7 +12,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/box_metrics.h"
 
-/* What the program's other files have. */
+/* Replacements for other files of the program. */
 void *cli_alloc(size_t count, size_t size)
 {
     void *p = calloc(count, size);
@@ -26,7 +26,7 @@ static void near(double got, double want)
         fail_msg("%.17g, not %.17g", got, want);
 }
 
-/* Squares of `side` pixels at (x, 0). */
+/* Returns a square of `side` pixels at (x, 0). */
 static box_truth object(uint32_t image, uint32_t category, double x, double side)
 {
     return (box_truth){image, category, {x, 0, side, side}, side * side, false};
@@ -54,7 +54,7 @@ static void exact(void **state)
     near(s.ap, 1);
     near(s.ap50, 1);
     near(s.ap_large, 1);
-    near(s.ap_small, -1); /* there are none */
+    near(s.ap_small, -1); /* there are no small objects */
     near(s.ap_medium, -1);
     near(s.ar1, 1);
     near(s.ar_large, 1);
@@ -72,11 +72,11 @@ static void a_wrong_one_between(void **state)
     const box_found found[] = {box(1, 0, 0, 100, 0.7), box(0, 0, 500, 100, 0.8),
                                box(0, 0, 0, 100, 0.9)};
     near(SCORE(truth, found).ap, (51 + 50 * 2.0 / 3) / 101);
-    near(SCORE(truth, found).ar1, 1); /* the wrong one comes second in its picture */
+    near(SCORE(truth, found).ar1, 1); /* the wrong box ranks second in its picture */
     near(SCORE(truth, found).ar100, 1);
 }
 
-/* Intersection over union 0.62: right at .50, .55 and .60. */
+/* Intersection over union 0.62: correct at .50, .55 and .60. */
 static void thresholds(void **state)
 {
     (void)state;
@@ -90,7 +90,8 @@ static void thresholds(void **state)
     near(s.ar100, 0.3);
 }
 
-/* A second box for an object is wrong; it costs where it comes before another right one. */
+/* A second box for an object is wrong. It lowers precision if it comes before another correct box.
+ */
 static void twice(void **state)
 {
     (void)state;
@@ -103,7 +104,8 @@ static void twice(void **state)
     near(SCORE(truth, between).ap, (51 + 50 * 2.0 / 3) / 101);
 }
 
-/* Boxes in a crowd are passed over, any number of them; an object in it has its own first. */
+/* Boxes in a crowd are ignored, whatever their number. An object inside a crowd is matched first.
+ */
 static void crowds(void **state)
 {
     (void)state;
@@ -113,7 +115,7 @@ static void crowds(void **state)
                                box(0, 0, 100, 100, 0.5), box(0, 0, 1000, 100, 0.4)};
     const box_scores s = SCORE(truth, found);
     near(s.ap, 1);
-    near(s.ar1, 0); /* the first box is one that does not count */
+    near(s.ar1, 0); /* the first box is ignored */
     near(s.ar10, 1);
 }
 
@@ -130,10 +132,10 @@ static void numbers_of_boxes(void **state)
     near(s.ar1, 1 / 120.0);
     near(s.ar10, 10 / 120.0);
     near(s.ar100, 100 / 120.0);
-    near(s.ap, 84 / 101.0); /* recalls 0 to .83 */
+    near(s.ap, 84 / 101.0); /* recalls from 0 to .83 */
 }
 
-/* What is of another size counts neither way; a wrong box does if it has the size. */
+/* Boxes and objects of another size are ignored; a wrong box counts if it has the size. */
 static void sizes(void **state)
 {
     (void)state;

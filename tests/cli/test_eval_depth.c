@@ -1,5 +1,5 @@
-/* test_eval_depth.c: errors of depths, depths aligned before, and a model's output against a depth
- * picture of another size, against values by hand. */
+/* test_eval_depth.c: compares errors of depths, alignment, and a model's output against a depth
+ * picture of another size with values computed by hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #include "cli/eval/eval.h"
 
-/* What main.c has of the program. */
+/* Replacements for functions of main.c. */
 void cli_tell(const char *format, ...)
 {
     (void)format;
@@ -48,9 +48,10 @@ static void errors(void **state)
     const depth_errors e = depth_compare(found, truth, 4);
     near(e.abs_rel, (0 + 0.5 + 0.25 + 1.5 / 8) / 4);
     near(e.rmse, sqrt((0 + 1 + 1 + 2.25) / 4));
-    near(e.delta1, 0.5); /* 3 / 2 and 4 / 3 are too much */
+    near(e.delta1, 0.5); /* 3 / 2 and 4 / 3 exceed 1.25 */
     const double edge[] = {1.25, 0.8, 1.2499, -1}, one[] = {1, 1, 1, 1};
-    near(depth_compare(edge, one, 4).delta1, 0.25); /* less than 1.25, not equal; never below 0 */
+    near(depth_compare(edge, one, 4).delta1,
+         0.25); /* delta1 requires less than 1.25; predictions are at least 0 */
     near(depth_compare(truth, truth, 4).delta1, 1);
     near(depth_compare(truth, truth, 4).abs_rel, 0);
 }
@@ -63,7 +64,7 @@ static void medians(void **state)
     depth_align(found, truth, 4, DEPTH_MEDIAN);
     near(found[0], 1.4);
     near(found[1], 19.6);
-    depth_align(zero, truth, 4, DEPTH_MEDIAN); /* there is no scale */
+    depth_align(zero, truth, 4, DEPTH_MEDIAN); /* no scale exists */
     near(zero[3], 5);
     depth_align(as_is, truth, 4, DEPTH_AS_IS);
     near(as_is[2], 3);
@@ -79,14 +80,14 @@ static void affine(void **state)
     depth_align(exact, truth, 4, DEPTH_AFFINE);
     for (int i = 0; i < 4; i++)
         near(exact[i], truth[i]);
-    depth_align(flat, truth, 4, DEPTH_AFFINE); /* the mean inverse depth */
+    depth_align(flat, truth, 4, DEPTH_AFFINE); /* uses the mean inverse depth */
     near(flat[0], 4 / (1 + 0.5 + 0.25 + 0.2));
     /* The line through (i, 1 / truth): mean 0.4875, slope -(1.5 + 0.25 - 0.125 - 0.3) / 5. */
     depth_align(noisy, truth, 4, DEPTH_AFFINE);
     const double slope = (-1.5 * 1 - 0.5 * 0.5 + 0.5 * 0.25 + 1.5 * 0.2) / 5;
     near(noisy[0], 1 / (0.4875 - 1.5 * slope));
     near(noisy[2], 1 / (0.4875 + 0.5 * slope));
-    near(noisy[3], 5); /* 11.1 m, farther than anything is */
+    near(noisy[3], 5); /* 11.1 m, clipped to the maximum depth */
 }
 
 #ifdef CLI_PNG
@@ -114,8 +115,8 @@ static void write_depth(const char *path, const uint16_t *depth, uint32_t width,
     assert_int_equal(fclose(f), 0);
 }
 
-/* A frame of 16 x 8 whose middle 8 x 8 are seen as 4 x 4 pixels, one depth each; the depth picture
- * has 8 x 4 pixels, so that its pixels 2 to 5 stand exactly on the cells. */
+/* A frame of 16 x 8, whose middle 8 x 8 pixels are resized to 4 x 4 pixels with one depth each. The
+ * depth picture has 8 x 4 pixels, so its columns 2 to 5 coincide with the cells. */
 static void against_a_picture(void **state)
 {
     (void)state;
@@ -153,7 +154,7 @@ static void against_a_picture(void **state)
     assert_int_equal(eval_depth.measure(record, &r, &c, NULL, 0), CLI_OK);
     near(json_number_value(json_object_get(record, "delta1")), 14 / 15.0);
 
-    uint16_t unknown[32] = {1}; /* only at a corner that is not seen */
+    uint16_t unknown[32] = {1}; /* a known depth only at a corner outside the crop */
     write_depth(path, unknown, 8, 4);
     assert_int_equal(eval_depth.measure(record, &r, &c, NULL, 0), EVAL_SKIP);
     remove(path);

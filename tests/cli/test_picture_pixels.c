@@ -19,13 +19,13 @@
 
 #include "cli/common/cli.h"
 
-enum { ROW_STEP = 100 }; /* of a picture of which some rows are kept */
+enum { ROW_STEP = 100 }; /* for pictures of which only some rows are stored */
 
 static const char *file;
 static char **formats;
 static char said[4096], path[] = "/tmp/fovea-picture-XXXXXX";
 
-/* What main.c has of the program. */
+/* Replacements for functions of main.c. */
 void cli_tell(const char *format, ...)
 {
     (void)format;
@@ -72,7 +72,7 @@ static bool find(const fovea_tensors *t, const char *name, const char *more, fov
     return fovea_tensors_find(t, text, out);
 }
 
-/* NULL: as wanted. */
+/* Returns NULL if the image equals the tensor, otherwise the difference. */
 static const char *compare(const cli_image *image, const fovea_tensor *want, size_t step)
 {
     const size_t row = (size_t)image->width * 3;
@@ -107,7 +107,7 @@ static size_t check_one(const fovea_tensors *all, const fovea_tensor *data)
     if (find(all, data->name, ".words", &words)) {
         char wanted[128];
         snprintf(wanted, sizeof wanted, "%.*s", (int)words.size, (const char *)words.data);
-        /* "... cut": whatever the library says of it. */
+        /* "... cut": any message of the library is accepted */
         problem = !code                                                 ? "read"
                   : !ends_with(wanted, " cut") && !strstr(said, wanted) ? said
                                                                         : NULL;

@@ -1,5 +1,5 @@
-/* fuzz.h: a target that is fed with any bytes: by libFuzzer, see fuzz.sh, or by the plain program
- * of fuzz_main.c, which changes seeds of the target's own. */
+/* fuzz.h: the interface of a fuzz target. libFuzzer (fuzz.sh) or the plain program of fuzz_main.c,
+ * which mutates the target's seeds, calls it with arbitrary bytes. */
 #ifndef FOVEA_TESTS_FUZZ_H
 #define FOVEA_TESTS_FUZZ_H
 
@@ -11,29 +11,29 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Writes seed `index` to `out`, a buffer of `capacity` bytes; returns its bytes, 0 past the last
- * one.
+/* Writes seed `index` to `out`, a buffer of `capacity` bytes. Returns the number of bytes, or 0
+ * after the last seed.
  */
 size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity);
 
-/* Inputs that were taken, rather than refused, so far. */
+/* Number of inputs accepted so far, as opposed to refused. */
 extern size_t fuzz_taken;
 
-/* Ends the program unless `good`. */
+/* Ends the program with a message if `good` is false. */
 void fuzz_check(bool good, const char *what);
 
-/* Reads all of it: what is not there shows in a sanitizer. */
+/* Reads all bytes, so that a sanitizer detects invalid memory. */
 void fuzz_look_at(const void *bytes, size_t size);
 
-/* The processor with one thread, opened once. */
+/* Returns the CPU device with one thread, which is opened once. */
 fovea_device *fuzz_device(void);
 
-/* Where targets of files keep theirs: in memory, if there is such a folder. Removed at the end. */
+/* Returns the folder for files of targets, in memory if possible. It is removed at the end. */
 const char *fuzz_folder(void);
 
-/* Writes a file of fuzz_folder; `whole` bytes in all, zeros from `size` on. */
+/* Writes a file of `whole` bytes to fuzz_folder(), with zeros from `size` on. */
 void fuzz_write(const char *name, const void *data, size_t size, uint64_t whole);
-/* A safetensors file with that header and zeros, as many as its tensors ask for. */
+/* Writes a safetensors file with that header, followed by the zeros that its tensors require. */
 void fuzz_write_tensors(const char *name, const void *header, size_t size);
 void fuzz_remove(const char *name);
 

@@ -48,6 +48,6 @@ for target in ${TARGETS:-annotations cache model operation pictures safetensors 
         -timeout=30 -malloc_limit_mb=600 -dict=tests/fuzz/fuzz.dict -artifact_prefix="$build/" \
         -print_final_stats=1 "$corpus" "$seeds" 2>&1 | tail -n 20 >"$build/fuzz_$target.log" || true
     cat "$build/fuzz_$target.log"
-    # The last lines say so when it stopped for another reason than time.
+    # The last lines give the reason if it stopped before its time.
     grep -q '^Done ' "$build/fuzz_$target.log"
 done

@@ -1,4 +1,5 @@
-/* fuzz_annotations.c: any bytes as a file in COCO's format, and its names as those of pictures. */
+/* fuzz_annotations.c: reads arbitrary bytes as a COCO file, and matches its names with picture
+ * files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static void check_objects(const annotations *a)
     }
 }
 
-/* Each name has a file that ends as it does, and no file has two. */
+/* Every matched name ends like its file, and no file is matched twice. */
 static void match(const annotations *a)
 {
     char *files[] = {"d/1.png", "d/cam0/1.png", "d/cam1/1.png", "d/cam1/2.png", "d/a/b/3.png"};

@@ -1,6 +1,5 @@
-/* fuzz_cache.c: any bytes as compiled kernels that are imported, and as a folder of them.
- *
- * Checksums are put right first, else nothing but the checksum would be tried.
+/* fuzz_cache.c: imports arbitrary bytes as compiled kernels, and reads them as a cache folder.
+ * Checksums are corrected first, otherwise only the checksum would be tested.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ static uint64_t fnv(uint64_t h, const uint8_t *data, uint64_t size)
     return h;
 }
 
-/* Of every entry whose sizes fit. */
+/* Corrects the checksum of every entry whose sizes are valid. */
 static void put_sums_right(uint8_t *data, size_t size)
 {
     for (size_t at = 0; size - at >= HEAD;) {
@@ -51,13 +50,13 @@ static void check(const uint8_t *data, size_t size)
     fuzz_taken++;
     for (uint64_t at = 0, n; at < size; at += n) {
         n = fv_gpu_entry_read(data + at, size - at, &key, &binary);
-        if (n == 0) /* of another version */
+        if (n == 0) /* an entry of another version */
             break;
         fnv(fnv(0, (const uint8_t *)key.text, key.size), binary.data, binary.size);
     }
 }
 
-/* What was taken must be there, as a whole. */
+/* Accepted entries must be found in full. */
 static void keep(const uint8_t *data, size_t size)
 {
     size_t added = 0, packed = 0, seen = 0, removed;
@@ -81,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* Entries of one program, of three. */
+/* Seeds: entries of one program and of three. */
 size_t fuzz_seed(size_t index, uint8_t *out, size_t left)
 {
     static const char *const parts[][3] = {

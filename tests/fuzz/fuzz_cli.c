@@ -1,5 +1,5 @@
-/* fuzz_cli.c: what files of the program call of main.c, for targets that are made of them: a
- * failure has a message, which nobody reads.
+/* fuzz_cli.c: replaces the functions of main.c for targets that contain files of the program.
+ * Messages are formatted and discarded.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* fuzz_files.c: what targets of fuzz.h share: the end of a program that found something, a device,
- * and a folder in memory for those that read files. */
+/* fuzz_files.c: code shared by the targets of fuzz.h: the end of a program after an error, a
+ * device, and a folder in memory for targets that read files. */
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#define DATA_MOST (UINT64_C(1) << 31) /* of zeros, which take no memory */
+#define DATA_MOST (UINT64_C(1) << 31) /* zeros in a sparse file, which need no memory */
 
 size_t fuzz_taken;
 
@@ -85,7 +85,7 @@ void fuzz_write(const char *name, const void *data, size_t size, uint64_t whole)
     close(f);
 }
 
-/* Where the tensors of a header end. */
+/* Returns the end of the data that a header's tensors require. */
 static uint64_t data_size(const char *header, size_t size)
 {
     uint64_t end = 0;

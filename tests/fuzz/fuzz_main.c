@@ -22,7 +22,7 @@ static uint32_t random_below(uint32_t n)
     return (uint32_t)((x >> 33) % n);
 }
 
-/* Changes `size` bytes, at least one; returns how many there are then. */
+/* Changes `size` bytes, at least one; returns the new size. */
 static size_t change(uint8_t *data, size_t size)
 {
     static const char odd[] = "\t\n\0 =|x9-\x7f\xff{[,:\"]}";
@@ -30,18 +30,18 @@ static size_t change(uint8_t *data, size_t size)
     size_t n = 1 + random_below(40);
     n = n < size - at ? n : size - at;
     switch (random_below(6)) {
-    case 0: /* cut the end off */
+    case 0: /* truncate */
         return at + 1;
-    case 1: /* leave something out */
+    case 1: /* delete a part */
         memmove(data + at, data + at + n, size - at - n);
         return size - n ? size - n : 1;
-    case 2: /* say something twice */
+    case 2: /* repeat a part */
         memmove(data + at + n, data + at, size - at);
         return size + n;
     case 3:
         data[at] = (uint8_t)odd[random_below(sizeof odd - 1)];
         return size;
-    case 4: /* another digit: sizes */
+    case 4: /* replace a digit, as in sizes */
         for (size_t i = at; i < at + n; i++)
             if (data[i] >= '0' && data[i] <= '9') {
                 data[i] = (uint8_t)('0' + random_below(10));
@@ -54,7 +54,7 @@ static size_t change(uint8_t *data, size_t size)
     }
 }
 
-/* In memory of exactly its size, so that a sanitizer sees a byte too far. */
+/* Copies the input to an exact allocation, so that a sanitizer detects reads beyond its end. */
 static void feed(const uint8_t *data, size_t size)
 {
     uint8_t *exact = malloc(size ? size : 1);

@@ -117,7 +117,7 @@ static void make_sequence(const fovea_model *model)
 
 /* ---- pictures ---- */
 
-/* What boxes are made of. */
+/* Returns the outputs that boxes are computed from. */
 static size_t want_boxes(const char *wanted[OUTPUTS], const fovea_model *model)
 {
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
@@ -158,7 +158,8 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
     fovea_plan_free(plan);
 }
 
-/* The same files by their descriptors give the same: a model, or a failure. */
+/* Loading the same files through descriptors must give the same result: a model, or the same error.
+ */
 static void load_open_files(fovea_status expected)
 {
     fovea_model_file file[PARTS];
@@ -226,7 +227,7 @@ static size_t add(uint8_t *out, size_t capacity, size_t used, const char *text)
     return used + n;
 }
 
-/* Whether the tensor is of a block after a stage's first ones. */
+/* Returns whether the tensor belongs to a block after the first `blocks` blocks of a stage. */
 static bool is_later(const char *name, uint32_t blocks)
 {
     static const char *const before[] = {"blocks.", "encoder.layer.", "encoder.layers."};
@@ -267,7 +268,8 @@ static size_t add_header(uint8_t *out, size_t capacity, size_t used, const fv_so
     return add(out, capacity, used, "}");
 }
 
-/* One block in each stage, of a backbone one for each tap. Returns how many. */
+/* Reduces each stage to one block, and a backbone to one block per tap. Returns the number of
+ * blocks. */
 static uint32_t make_shallow(json_t *config)
 {
     json_t *backbone = json_object_get(config, "backbone_config");
@@ -293,7 +295,7 @@ static uint32_t make_shallow(json_t *config)
     return 1;
 }
 
-/* A head of mmsegmentation, in a file of its own. */
+/* Adds an mmsegmentation head in a separate file. */
 static size_t add_head(uint8_t *out, size_t capacity, size_t used, uint32_t width)
 {
     static const char *const norm[] = {"weight", "bias", "running_mean", "running_var"};
@@ -316,8 +318,8 @@ static size_t add_head(uint8_t *out, size_t capacity, size_t used, uint32_t widt
     return add(out, capacity, used, "}");
 }
 
-/* A tensor of a language model's block (rank 2, 3 with a 1 between, or 1), of the kinds whose
- * letters `kinds` has: s, r, l, d, g. */
+/* A tensor of a language model's block (rank 1 or 2, or 3 with a 1 in the middle), for the kinds
+ * whose letters are in `kinds`: s, r, l, d, g. */
 typedef struct language_tensor {
     const char *kinds, *name;
     uint32_t rank, rows, cols;
@@ -373,7 +375,8 @@ static size_t add_language_header(uint8_t *out, size_t capacity, size_t used, ch
     return add(out, capacity, used, "}");
 }
 
-/* A language model of one block and two heads, of a kind each; 0: past the last. */
+/* Writes a language model of one block and two heads, one for each kind. Returns 0 after the last.
+ */
 static size_t language_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* fuzz_operation.c: any header as a case of `fovea op`: options of an operation, and what it is
- * given, that fit one another or not. Tensors are zeros. */
+/* fuzz_operation.c: reads any header as a case of `fovea op`: options and inputs that may not be
+ * consistent. Tensors are zeros. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 
 /* ---- the target ---- */
 
-/* The same rows again as a sequence: a token, and the others; then from what was saved between. */
+/* Runs the same rows as a sequence: one token, then the others, and again from a state saved in
+ * between. */
 static void run_state(const op_case *c, const fovea_matrix *in)
 {
     fovea_attention_options o = c->options;
@@ -80,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- seeds ---- */
 
-/* q, k and v of 7 tokens in 2 heads of 4 channels, and the data after them. */
+/* Seeds: q, k and v of 7 tokens in 2 heads of 4 channels, followed by the data. */
 size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     static const char core[] =

@@ -1,4 +1,4 @@
-/* fuzz_pictures.c: any bytes as a picture, and as a mask of classes. */
+/* fuzz_pictures.c: reads arbitrary bytes as a picture, and as a mask of classes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,11 +89,11 @@ static size_t jpeg(uint8_t *out, size_t capacity, const uint8_t *rgb)
 #endif
 }
 
-/* The orientation "rotated by 90 degrees". */
+/* EXIF data with the orientation "rotated by 90 degrees". */
 static const uint8_t exif[] = {'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3,
                                0,   1,   0,   0, 0, 6, 0, 0, 0, 0, 0,    0, 0};
 
-/* `more` after the first `at` bytes of a file. */
+/* Inserts `more` after the first `at` bytes of a file. */
 static size_t insert(uint8_t *file, size_t size, size_t at, const void *more, size_t n)
 {
     memmove(file + at + n, file + at, size - at);
@@ -135,7 +135,7 @@ static size_t webp(uint8_t *out, size_t capacity, const uint8_t *rgb)
 #endif
 }
 
-/* 2 x 2 pixels of 8 bits: a run, a line's end, a pixel each, the end. */
+/* 2 x 2 pixels of 8 bits: a run, an end of line, single pixels, an end of file. */
 static const uint8_t bmp_of_runs[] = {'B', 'M', 72, 0, 0, 0, 0, 0, 0, 0, 62, 0, 0, 0, 40, 0, 0,  0,
                                       2,   0,   0,  0, 2, 0, 0, 0, 1, 0, 8,  0, 1, 0, 0,  0, 10, 0,
                                       0,   0,   0,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0,  0, 0,  0,
@@ -170,7 +170,7 @@ static size_t tiff(uint8_t *out, size_t capacity)
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const uint8_t tag = (uint8_t)entries[i][0], value = (uint8_t)entries[i][1];
         const uint8_t entry[12] = {tag, 1, 3, 0,    1,
-                                   0,   0, 0, value}; /* all tags are 256 + something */
+                                   0,   0, 0, value}; /* every tag is 256 plus a byte */
         n += copy(out + n, capacity - n, entry, sizeof entry);
     }
     return n + copy(out + n, capacity - n, (const uint8_t[4]){0}, 4);

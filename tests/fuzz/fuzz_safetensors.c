@@ -1,6 +1,5 @@
-/* fuzz_safetensors.c: any bytes as a tensor file, as a checkpoint, and as configurations.
- *
- * Of the files of tests/data/fuzz; what a folder's files make of a model is fuzz_model.c's.
+/* fuzz_safetensors.c: reads arbitrary bytes as a tensor file, as a checkpoint, and as
+ * configurations. Seeds are the files of tests/data/fuzz. fuzz_model.c tests whole model folders.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 #include "models/vit/vit.h"
 #include "tests/fuzz/fuzz.h"
 
-/* What a wrong size would make read or write too far shows in a sanitizer. */
+/* Reads all weights, so that a sanitizer detects wrong sizes. */
 static void read_weights(const fv_vit *v)
 {
     const fv_weight *const lists[2][2] = {
@@ -48,7 +47,7 @@ static void read_as_model(const fv_source *source, json_t *json)
     fv_model_floats_free(&m);
 }
 
-/* Under several configurations, which leave all sizes to the tensors. */
+/* Reads the checkpoint under several configurations, all of whose sizes come from the tensors. */
 static void read_as_checkpoint(const uint8_t *data, size_t size)
 {
     static const char *const types[] = {
@@ -85,7 +84,7 @@ static void read_as_tensors(const uint8_t *data, size_t size)
 
 static void read_as_configuration(const uint8_t *data, size_t size)
 {
-    static fv_source *source; /* kept from one input to the next */
+    static fv_source *source; /* reused by the next input */
     json_t *json;
     fovea_preprocess p = fv_processor_default(FV_PROCESSOR_CLIP, 224, 224);
     if (!source) {
@@ -118,7 +117,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* Those of tests/data/fuzz are the seeds. */
+/* The seeds are the files of tests/data/fuzz. */
 size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
 {
     (void)index;

@@ -1,8 +1,8 @@
-/* fuzz_training.c: any bytes as what a training reads: a trainer's state, packed pictures, ready
- * batches, a log. The first byte says which.
+/* fuzz_training.c: reads arbitrary bytes as input of training: a trainer's state, packed pictures,
+ * ready batches, or a log. The first byte selects the kind.
  *
- * Of a state the input is the JSON: frame, numbers and checksum are put around it. Of packed
- * pictures and batches it is the header, with zeros after it.
+ * For a state, the input is the JSON part; frame, numbers and checksum are added. For packed
+ * pictures and batches it is the header, followed by zeros.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static fovea_trainer *trainer(void)
     return made;
 }
 
-/* A step is possible, whatever was read before. */
+/* After any input, a training step must succeed. */
 static void train(const uint8_t *mask)
 {
     static uint8_t pixels[3 * SIDE * SIDE];

@@ -1,4 +1,4 @@
-/* fuzz_video.c: any bytes as a Y4M, and as raw video. */
+/* fuzz_video.c: reads arbitrary bytes as Y4M and as raw video. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static const char *path(void)
     return text;
 }
 
-/* Whether there was a frame. */
+/* Returns whether the file contained a frame. */
 static bool play(const video_raw *raw)
 {
     video v;

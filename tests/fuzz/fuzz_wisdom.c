@@ -1,7 +1,8 @@
-/* fuzz_wisdom.c: any bytes as a wisdom text, and as one that was cut, mixed or changed.
+/* fuzz_wisdom.c: reads arbitrary bytes as wisdom text, and as a text that was truncated, mixed or
+ * changed.
  *
- * What is taken must be written so that it is taken again and says the same; what is refused must
- * change nothing; a plan comes out in either case.
+ * Accepted text must be written such that it is accepted again with the same meaning. Refused text
+ * must change nothing. In both cases a plan can be made.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/peek.h"
 
-/* Facts about what plan() below plans come first, so that mutations meet it. */
+/* Facts that affect plan() below come first, so that mutations reach it. */
 static const char seed[] =
     "fovea wisdom 1\n"
     "step\tDEVICE\tgemm f32 64x32x32\tgemm_f32_ref rev=1\tmeasure\t1200\t1700000000\n"
@@ -36,7 +37,7 @@ static char *text_of(fv_wisdom *w, size_t *size)
     return text;
 }
 
-/* A plan of one product that asks `w`. */
+/* Makes a plan of one product that reads `w`. */
 static void plan(fv_wisdom *w)
 {
     static fovea_device *device;

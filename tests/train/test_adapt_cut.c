@@ -1,5 +1,5 @@
-/* test_adapt_cut.c: the order of pictures in training and what is cut out of them: permutations,
- * the same for the same seed, masks that stay on their pixels. */
+/* test_adapt_cut.c: tests the order of pictures in training and their crops: permutations,
+ * reproducibility by seed, and masks that stay aligned with their pixels. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 enum { WIDTH = 23, HEIGHT = 31, SIDE = 12, CUTS = 200 };
 
-/* ---- what the program's other files have ---- */
+/* ---- replacements for other files of the program ---- */
 
 int cli_fail(int code, const char *format, ...)
 {
@@ -36,7 +36,7 @@ void *cli_alloc(size_t count, size_t size)
 
 /* ---- pictures ---- */
 
-/* Red tells the mask's class, and the depth, green the column, blue the row. */
+/* Red encodes the mask's class and the depth, green the column, blue the row. */
 typedef struct scene {
     uint8_t rgb[3 * WIDTH * HEIGHT], mask[WIDTH * HEIGHT];
     float depth[WIDTH * HEIGHT];
@@ -58,7 +58,7 @@ static void draw(scene *s)
 
 /* ---- tests ---- */
 
-/* Every n samples are all n pictures, each epoch in another order. */
+/* Every n samples are a permutation of the n pictures, different in each epoch. */
 static void permutations(void **state)
 {
     static const size_t sizes[] = {1, 2, 3, 5, 16, 17, 64, 100, 1000};
@@ -78,7 +78,7 @@ static void permutations(void **state)
             assert_in_range(same, n, n + n / 10);
         free(seen);
     }
-    const size_t many = (size_t)1 << 5 * sizeof many; /* 2^40, where addresses have 64 bits */
+    const size_t many = (size_t)1 << 5 * sizeof many; /* 2^40 with 64-bit addresses */
     assert_in_range(adapt_pick(1, many, 12345), 0, many - 1);
 }
 
@@ -126,7 +126,7 @@ static void windows(void **state)
     assert_in_range(turned, CUTS / 3, CUTS * 2 / 3);
 }
 
-/* Resized masks hold the class of the pixel beneath. */
+/* Resized masks contain the class of the pixel below. */
 static void masks(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void masks(void **state)
     for (size_t i = 0; i < WIDTH * HEIGHT; i++)
         s.mask[i] = (uint8_t)((i % WIDTH >= WIDTH / 2) + 2 * (i / WIDTH >= 12));
     assert_int_equal(adapt_cut(&(adapt_pixels){rgb, mask, NULL}, &p, &s.picture, 0, ""), CLI_OK);
-    /* What is cut is all 31 rows high and 16 of 23 columns wide, from column 4 on. */
+    /* The crop has all 31 rows and 16 of 23 columns, from column 4 on. */
     for (size_t i = 0; i < SIDE * 2 * SIDE; i++) {
         const double x = floor((i % SIDE + 0.5) * 16 / SIDE) + 4;
         const double y = floor((i / SIDE + 0.5) * HEIGHT / (2 * SIDE));
@@ -158,7 +158,7 @@ static void colours(void **state)
     p.jitter = 0.4;
     assert_int_equal(adapt_cut(&(adapt_pixels){rgb, mask, NULL}, &p, &s.picture, 1, ""), CLI_OK);
     assert_memory_not_equal(rgb, plain, sizeof rgb);
-    /* A grey picture of one value changes its brightness only, and stays below 1.4 times it. */
+    /* A uniformly grey picture only changes its brightness, by a factor below 1.4. */
     memset(s.rgb, 100, sizeof s.rgb);
     uint8_t low = 255, high = 0;
     for (uint64_t i = 0; i < CUTS; i++) {

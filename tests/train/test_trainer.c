@@ -23,7 +23,7 @@ static bool all_of_it;
 
 /* ---- losses ---- */
 
-/* The model's features of the first picture with that attention. */
+/* Returns the model's features of the first picture with that attention. */
 static float *features_of(fovea_device *device, const char *model, const char *attention,
                           fovea_output_info *info)
 {
@@ -81,7 +81,7 @@ static void losses_are_as_defined(void **state)
     fovea_device_close(device);
 }
 
-/* ---- the same whatever is done with it ---- */
+/* ---- reproducibility ---- */
 
 static void threads_do_not_show(void **state)
 {
@@ -107,7 +107,7 @@ static void threads_do_not_show(void **state)
     }
 }
 
-/* Two processes, as threads: what they sum meets here. */
+/* Two processes, simulated by threads, exchange their sums here. */
 struct meeting {
     pthread_barrier_t barrier;
     void *part[2];
@@ -187,7 +187,7 @@ static void processes_share_a_batch(void **state)
     pthread_barrier_destroy(&meeting.barrier);
 }
 
-/* A picture that gives no number changes nothing. */
+/* A picture whose loss is not finite changes nothing. */
 static void what_is_not_finite_is_refused(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void what_is_not_finite_is_refused(void **state)
     planes[5] = NAN;
     assert_int_equal(fovea_trainer_add(t, &frame, NULL), FOVEA_OK);
     assert_int_equal(fovea_trainer_step(t, NULL), FOVEA_EINVAL);
-    assert_int_equal(fovea_trainer_step(t, NULL), FOVEA_EINVAL); /* it was dropped */
+    assert_int_equal(fovea_trainer_step(t, NULL), FOVEA_EINVAL); /* the picture was dropped */
     assert_same(t, untouched);
     planes[5] = 0.5f;
     assert_int_equal(fovea_trainer_add(t, &frame, NULL), FOVEA_OK);
@@ -232,7 +232,7 @@ static void wrong_calls_are_refused(void **state)
     }
     fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
     o.task = FOVEA_TASK_SEGMENTATION;
-    o.classes = 3; /* the mask has more */
+    o.classes = 3; /* the mask has more classes */
     t = make(device, "vit-01", &o);
     const fovea_frame frame = {.pixels = {pixels[0]}};
     const fovea_target target = {.mask = mask};
@@ -276,7 +276,7 @@ static void memory_is_as_promised(void **state)
 }
 
 /* Blocks that keep their activations give the same gradients as blocks that recompute them, up to
- * rounding: kept activations are computed in smaller steps. */
+ * rounding, because recomputation uses smaller steps. */
 static void limits_hold(void **state)
 {
     (void)state;
@@ -292,7 +292,7 @@ static void limits_hold(void **state)
     fovea_trainer_query(limited, &info);
     assert_true(info.blocks_not_recomputed > 0 && info.total <= o.memory_limit);
     assert_true(info.flops < least.flops && info.recomputed < least.recomputed);
-    /* Any limit that is taken is kept. */
+    /* A trainer stays within any limit that it accepts. */
     for (uint64_t limit = least.total; limit < 3 * least.total; limit += least.total / 5) {
         fovea_trainer *other;
         o.memory_limit = limit;

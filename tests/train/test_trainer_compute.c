@@ -14,7 +14,7 @@ static fovea_trainer_options rounded(fovea_stage stage, const char *attention)
 
 /* ---- gradients ---- */
 
-/* The products of a trainer's plan that multiply bfloat16, and the others. */
+/* Counts the products of a trainer's plan that multiply bfloat16, and the others. */
 static void count_products(const fovea_trainer *t, uint32_t count[2])
 {
     count[0] = count[1] = 0;
@@ -31,7 +31,7 @@ static void count_products(const fovea_trainer *t, uint32_t count[2])
     }
 }
 
-/* Steps that are left to a reference kernel: those whose types no other kernel takes. */
+/* Counts the steps that use a reference kernel, because no other kernel supports their types. */
 static uint32_t count_slow(const fovea_trainer *t)
 {
     uint32_t n = 0;
@@ -42,7 +42,7 @@ static uint32_t count_slow(const fovea_trainer *t)
     return n;
 }
 
-/* Rounding operands to 8 bits changes a gradient, but little. */
+/* Rounding operands to 8 bits of mantissa changes a gradient slightly. */
 static void compare(fovea_device *device, const char *model, fovea_trainer_options o)
 {
     uint32_t count[2];
@@ -122,7 +122,7 @@ static void losses_fall_as_in_float32(void **state)
     fovea_device_close(device);
 }
 
-/* ---- the same whatever is done with it ---- */
+/* ---- reproducibility ---- */
 
 static void threads_do_not_show(void **state)
 {
@@ -160,7 +160,7 @@ static void states_go_on_with_the_same_bits(void **state)
     fovea_device_close(device);
 }
 
-/* By name; and a state without a word about it is one of float32. */
+/* The message names the type. A state that does not specify a type is one of float32. */
 static void states_of_another_compute_are_refused(void **state)
 {
     (void)state;
@@ -188,7 +188,7 @@ static void states_of_another_compute_are_refused(void **state)
     fovea_device_close(device);
 }
 
-/* What an update packs again is what a new trainer packs of the saved weights. */
+/* After an update, packed weights equal those that a new trainer packs from the saved weights. */
 static void packed_weights_follow(void **state)
 {
     (void)state;
@@ -245,7 +245,7 @@ static void kept_features_do_not_show(void **state)
         fovea_trainer *a = make(device, "vit-01", &o);
         fovea_trainer_query(a, &info);
         const uint64_t each = (uint64_t)info.tokens * a->model->info.width * sizeof(float) + 64;
-        o.teacher_memory = i < 2 ? 3 * each : each; /* both pictures; one of them */
+        o.teacher_memory = i < 2 ? 3 * each : each; /* memory for both pictures, or for one */
         fovea_trainer *b = make(device, "vit-01", &o);
         for (int k = 0; k < 3; k++)
             assert_true(run_step(a).loss == run_step(b).loss);

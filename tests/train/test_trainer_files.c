@@ -1,4 +1,4 @@
-/* test_trainer_files.c: states of a trainer, which survive what happens to files, and the models
+/* test_trainer_files.c: tests saved states of a trainer, including damaged files, and the models
  * that it writes.
  */
 #include <setjmp.h>
@@ -126,7 +126,7 @@ static void states_of_another_loss_are_refused(void **state)
     fovea_device_close(device);
 }
 
-/* A state goes on in the form that it was made with, and in no other. */
+/* A state resumes only in the form in which it was made. */
 static void states_of_another_form_are_refused(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void states_of_another_form_are_refused(void **state)
     fovea_device_close(device);
 }
 
-/* A model that was saved is what the trainer had: its own loss as a teacher of itself is 0. */
+/* A saved model equals the trained one: as its own teacher it has a loss of 0. */
 static void saved_models_are_what_was_trained(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* test_trainer_heads.c: heads that are put on a model: saved and loaded again, trained further,
- * refused where they do not fit; depths.
+/* test_trainer_heads.c: tests heads that are added to a model: saving, loading, further training,
+ * refusals, and depths.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 #include "tests/temp_folder.h"
 #include "tests/train/trainers.h"
 
-/* What is saved is loaded again with its head, computes the same, and is trained further; with
- * other classes the last layer alone is new. */
+/* A saved model is loaded with its head, gives the same results, and can be trained further. With
+ * other classes only the last layer is new. */
 static void decoders_are_saved(void **state)
 {
     (void)state;
@@ -43,7 +43,7 @@ static void decoders_are_saved(void **state)
         b = fv_masters_find(&again->masters, last[i]);
         assert_int_equal(b->tensor->shape[0], o.classes);
         fovea_trainer_free(again);
-        o.head = FOVEA_HEAD_LINEAR; /* there is one of another kind */
+        o.head = FOVEA_HEAD_LINEAR; /* the model has a head of another kind */
         assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
         fovea_trainer_free(t);
         clear_folder();
@@ -51,8 +51,8 @@ static void decoders_are_saved(void **state)
     fovea_device_close(device);
 }
 
-/* Times a factor e^i the mean distance m is m - i; of its square half is forgiven, and the other
- * half is in the loss: its second difference is 1. */
+/* If depths are scaled by e^i, the mean distance m becomes m - i. The loss subtracts half of the
+ * squared mean and keeps the other half, so its second difference is 1. */
 static void depths_are_learned_up_to_a_factor(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void depths_are_learned_up_to_a_factor(void **state)
     assert_true(loss_of(again) == loss_of(t));
     assert_true(again->model->info.metric);
     fovea_trainer_free(again);
-    o.task = FOVEA_TASK_SEGMENTATION; /* there is one that gives depths */
+    o.task = FOVEA_TASK_SEGMENTATION; /* the model has a head for depths */
     assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
     assert_non_null(strstr(fovea_error(), "for depth"));
     fovea_trainer_free(t);

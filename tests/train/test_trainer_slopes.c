@@ -23,7 +23,7 @@ static const char *const families[] = {"vit-01",         "dinov2-03", "dinov2-wi
 
 /* ---- gradients ---- */
 
-/* Moves a tensor's numbers to those of `from` plus `step` along `way`. */
+/* Sets a tensor to `from` plus `step` times `way`. */
 static void move(fovea_trainer *t, const fv_master *m, const float *from, const float *way,
                  double step)
 {
@@ -32,7 +32,8 @@ static void move(fovea_trainer *t, const fv_master *m, const float *from, const 
     fv_trainer_repack(t);
 }
 
-/* How steeply the loss rises on the way, from differences over `step` and half of it. */
+/* Returns the slope of the loss along the direction, from differences over `step` and half of it.
+ */
 static double slope_of(fovea_trainer *t, const fv_master *m, const float *from, const float *way,
                        double step)
 {
@@ -48,9 +49,9 @@ static double slope_of(fovea_trainer *t, const fv_master *m, const float *from, 
     return (4 * slope[1] - slope[0]) / 3;
 }
 
-/* Along a tensor's gradient the loss must rise by the gradient's length: nothing else of that
- * length does. The loss is float32, which shows in small differences, and bent, which shows in
- * large ones. `factor` plants a fault. */
+/* Along a tensor's normalised gradient the loss must rise with a slope equal to the gradient's
+ * length. Small differences show float32 rounding, and large ones show curvature. `factor` plants
+ * an error. */
 static bool rises(fovea_trainer *t, const fv_master *m, const float *gradient, double whole,
                   double loss, double factor)
 {
@@ -78,8 +79,8 @@ static bool rises(fovea_trainer *t, const fv_master *m, const float *gradient, d
     return right;
 }
 
-/* All trained tensors, or every third of them, in turn; returns how many are right, with those that
- * are not looked at. */
+/* Checks all trained tensors, or every third one in turn. Returns the number of correct tensors,
+ * including those that are skipped. */
 static uint32_t check_tensors(fovea_trainer *t, double factor)
 {
     uint64_t floats;
@@ -102,8 +103,8 @@ static uint32_t check_tensors(fovea_trainer *t, double factor)
     return right;
 }
 
-/* The last layer of a new head is small: the loss then shows large steps alone, and those cross
- * corners of ReLU. */
+/* Enlarges the last layer of a new head. With small weights only large steps change the loss, and
+ * these cross corners of ReLU. */
 static void enlarge_last(fovea_trainer *t)
 {
     static const char *const names[] = {"decode_head.conv_seg.weight", "dpt_head.classify.weight"};
@@ -152,7 +153,7 @@ static void gradients_of_every_family(void **state)
     }
 }
 
-/* Families that have no gradients themselves. */
+/* Families that are not trained themselves. */
 static const char *const frozen[] = {"synthetic:nalaformer-xt", "synthetic:mavit-t",
                                      "synthetic:pola-pvt-t", "synthetic:pola-swin-t"};
 #define FROZEN (sizeof frozen / sizeof *frozen)
@@ -169,8 +170,8 @@ static void gradients_of_heads_alone(void **state)
         }
 }
 
-/* Heads of convolutions: Semantic FPN on all stages of a pyramid; DPT's neck on a ViT, alone and
- * with the blocks whose features it takes. */
+/* Heads of convolutions: Semantic FPN on all stages of a pyramid, and DPT's neck on a ViT, trained
+ * alone and with the blocks that it reads. */
 static void gradients_of_decoders(void **state)
 {
     (void)state;
@@ -179,7 +180,7 @@ static void gradients_of_decoders(void **state)
         if (all_of_it || i == 1)
             check_gradients(frozen[i], &o);
     o = options_of_head(FOVEA_HEAD_DPT_LITE);
-    o.frame.width = WIDE; /* many places: of their corners few are crossed at once */
+    o.frame.width = WIDE; /* with many positions, few ReLU corners are crossed at once */
     o.frame.height = LOW;
     o.mask_width = o.mask_height = SIDE;
     for (size_t i = 0; i < FAMILIES; i++) {
@@ -223,8 +224,7 @@ static void gradients_of_foveated_attention(void **state)
     }
 }
 
-/* Softmax rotates keys, which are stored with their values, and queries, which are separate; linear
- * attention rotates features. */
+/* Softmax rotates queries and keys; linear attention rotates features. */
 static void gradients_through_rotations(void **state)
 {
     (void)state;
@@ -240,7 +240,8 @@ static void gradients_through_rotations(void **state)
     }
 }
 
-/* What has learned nothing yet says little of learned vectors and gates: after some steps. */
+/* Before any training, gradients of learned vectors and gates say little, so some steps come first.
+ */
 static void gradients_of_what_has_learned(void **state)
 {
     (void)state;
@@ -258,7 +259,7 @@ static void gradients_of_what_has_learned(void **state)
     fovea_device_close(device);
 }
 
-/* Filters, gates, their biases and maps as if they had learned much. */
+/* Draws filters, gates, biases and maps as if they had been trained. */
 static void stir(fovea_trainer *t)
 {
     uint32_t x = 5;
@@ -275,14 +276,14 @@ static void stir(fovea_trainer *t)
     fv_trainer_repack(t);
 }
 
-/* After a prefix and without one; of every tensor, whatever turn it is. */
+/* With and without a prefix; checks every tensor. */
 static void gradients_of_whole_forms(void **state)
 {
     (void)state;
     static const struct {
         const char *model, *attention;
         fovea_stage stage;
-        uint32_t more; /* tensors than the bare form trains, of each block */
+        uint32_t more; /* number of further tensors per block that the full form trains */
     } cases[] = {{"vit-01", "pola", FOVEA_STAGE_FEATURES, 4},
                  {"siglip-02", "nala", FOVEA_STAGE_FEATURES, 4},
                  {"dinov2-with-registers-03", "nala", FOVEA_STAGE_ATTENTION, 4},
@@ -307,7 +308,7 @@ static void gradients_of_whole_forms(void **state)
     fovea_device_close(device);
 }
 
-/* Other constants, scaled queries, other heads. */
+/* Tests other constants, scaled queries and other numbers of heads. */
 static void gradients_of_other_forms(void **state)
 {
     (void)state;
@@ -335,7 +336,7 @@ static void gradients_of_other_forms(void **state)
     fovea_device_close(device);
 }
 
-/* Maps of q and k that have learned. */
+/* Tests trained maps of q and k. */
 static void gradients_of_learned_maps(void **state)
 {
     (void)state;
@@ -368,7 +369,8 @@ static void gradients_of_learned_maps(void **state)
     fovea_device_close(device);
 }
 
-/* Zeros and ones, with NaLa's SiLU one to the last digit. */
+/* Initial values are zeros and ones, so that both forms agree; with NaLa's SiLU the value is 1 up
+ * to rounding. */
 static void whole_forms_begin_as_the_bare_ones(void **state)
 {
     (void)state;

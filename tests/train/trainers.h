@@ -1,4 +1,5 @@
-/* trainers.h: trainers of small models, two pictures to train them on, and what tests compare. */
+/* trainers.h: trainers of small models, two pictures to train on, and the values that tests
+ * compare. */
 #ifndef FOVEA_TESTS_TRAINERS_H
 #define FOVEA_TESTS_TRAINERS_H
 
@@ -16,15 +17,15 @@
 
 #include "train/trainer.h"
 
-#define SIDE 42 /* pixels; of patches of 14 and, with a remainder, of 16 */
-/* Of 21 x 2 patches of 14: two blocks of foveated attention see cells of two levels. */
+#define SIDE 42 /* in pixels: a multiple of 14, and not of 16 */
+/* 21 x 2 patches of 14 pixels: two blocks of foveated attention see cells of two levels. */
 #define WIDE 294
 #define LOW 28
 #define MODELS TEST_DATA "/golden/models/"
 #define CLASSES 5
 
 static uint8_t pixels[2][SIDE * SIDE * 3], wide[2][WIDE * LOW * 3], mask[SIDE * SIDE];
-static float depths[SIDE * SIDE]; /* metres; where there are none, 0 or not a number */
+static float depths[SIDE * SIDE]; /* in metres; unknown depths are 0 or NaN */
 
 static inline void draw(void)
 {
@@ -75,7 +76,7 @@ static inline fovea_trainer_options options_of(fovea_stage stage, const char *at
     return o;
 }
 
-/* Of a segmentation, trained alone. */
+/* Returns options for training a segmentation head alone. */
 static inline fovea_trainer_options options_of_head(fovea_head head)
 {
     fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
@@ -121,7 +122,7 @@ static inline fovea_trainer_report run_step(fovea_trainer *t)
     return report;
 }
 
-/* ---- what is compared ---- */
+/* ---- compared values ---- */
 
 static inline double loss_of(fovea_trainer *t)
 {
@@ -175,7 +176,7 @@ static inline void write_file(const char *path, const uint8_t *data, size_t size
     fclose(f);
 }
 
-/* As it is taken over each file. */
+/* Returns the checksum that a file contains. */
 static inline uint64_t checksum(const uint8_t *data, size_t size)
 {
     uint64_t h = 1;
@@ -188,7 +189,8 @@ static inline uint64_t checksum(const uint8_t *data, size_t size)
     return h;
 }
 
-/* The state as it was written before there was that option: without `word`, such as "\"loss\":0,".
+/* Removes `word`, such as "\"loss\":0,", from a state, to simulate a file written before that
+ * option existed.
  */
 static inline void forget(const char *path, const char *word)
 {
