@@ -1,4 +1,4 @@
-/* peek.h: what tests see of the inside of plans: how they are made, and what they consist of. */
+/* peek.h: access of tests to the internals of plans. */
 #ifndef FOVEA_TESTS_PEEK_H
 #define FOVEA_TESTS_PEEK_H
 

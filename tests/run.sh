@@ -63,7 +63,8 @@ sh platform/setup-debian.sh $packages >&2
 if [ ! -e "$build/build.ninja" ]; then
     meson setup "$build" --buildtype release -Dptx=$ptx >&2
 elif [ -n "$(find /var/lib/dpkg/status -newer "$build/build.ninja" 2>/dev/null)" ]; then
-    # Packages have come since: the build would leave out the tests that lacked them, without a word.
+    # Packages were installed since the last setup: without reconfiguration the build would silently
+    # leave out the tests that lacked them.
     meson setup --reconfigure "$build" >&2
 fi
 if $whole; then

@@ -1,4 +1,5 @@
-/* temp_folder.h: a folder of a test program's own, as cmocka's group set-up and tear-down. */
+/* temp_folder.h: a temporary folder for a test program, made and removed by cmocka's group setup
+ * and teardown. */
 #ifndef FOVEA_TESTS_TEMP_FOLDER_H
 #define FOVEA_TESTS_TEMP_FOLDER_H
 
@@ -10,7 +11,7 @@
 
 static char folder[64];
 
-/* Path of `name` in the folder; valid until the next call. */
+/* Returns the path of `name` in the folder; valid until the next call. */
 static const char *in_folder(const char *name)
 {
     static char path[384];

@@ -1,4 +1,5 @@
-# verdict.sh: counts what the shell tests find; they read it with `.`, and end with verdicts.
+# verdict.sh: counts the results of shell tests, which read it with `.` and call verdicts at the
+# end.
 passed=0
 failed=0
 skipped=0
@@ -12,7 +13,7 @@ verdict() { # name, exit status
     fi
 }
 
-# The last line, and the test's exit status.
+# Prints the last line and returns the test's exit status.
 verdicts() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ]

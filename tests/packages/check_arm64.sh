@@ -36,7 +36,7 @@ for f in src/base/abi.c src/ops/extension.c src/ops/foveated.c src/ops/kernel.c 
     src/ops/mech_table.c src/ops/ref/*.c src/train/ref/*.c src/train/register.c src/train/cpu/gemm_grad.c src/train/cpu/gemm_grad_kernels.c; do
     compile "$f"
 done
-# The checker has cases of its own, not those of fovea_device_verify.
+# The checker has its own cases and does not need those of fovea_device_verify().
 echo 'void fv_cases_training(void); void fv_cases_training(void) {}
 void fv_cases_training_narrow(void); void fv_cases_training_narrow(void) {}' >"$out/cases.c"
 compile "$out/cases.c"

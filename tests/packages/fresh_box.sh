@@ -1,6 +1,6 @@
-# fresh_box.sh: a Debian with nothing in it; scripts read it with `.`, after $release: bookworm, trixie or sid, and
-# $box: the folder of one, or nothing. Needs root, and a network for Debian's packages. $inside is the folder that is
-# shared with what runs there.
+# fresh_box.sh: provides an empty Debian. Scripts read this file with `.` after they set $release
+# (bookworm, trixie or sid) and $box (the folder of an existing Debian, or empty). It needs root,
+# and a network for Debian's packages. $inside is a folder shared with that Debian.
 case $release in
 bookworm | trixie | sid) ;;
 *)
@@ -24,11 +24,12 @@ leave() {
 }
 trap leave EXIT
 
-# open_box PACKAGES: makes it with them, a list with commas between, unless it exists.
+# open_box PACKAGES: creates the Debian with these comma-separated packages, unless it exists.
 open_box() {
     if [ ! -x "$box/usr/bin/apt-get" ]; then
         debootstrap --variant=minbase --include="ca-certificates,$1" "$release" "$box" >&2
-        # Certificates that this machine trusts: it may have a package server of its own.
+        # Copies the certificates that this machine trusts, because it may have its own package
+        # server.
         cp /etc/ssl/certs/ca-certificates.crt "$box/etc/ssl/certs/ca-certificates.crt"
         cp /etc/resolv.conf "$box/etc/resolv.conf"
         # Mirrors of sid may lag weeks behind; by default apt then refuses their package lists as expired.

@@ -38,7 +38,7 @@ check() { # FOVEA_API or what else marks its functions, shared library, static l
     expect "$2 exports" '^fovea_' "$public"
     expect "$2 exports without version" '@@FOVEA_[A-Z_]*[0-9.]*$' "$public"
     expect "$3 defines" '^\(fovea_\|fv_\)' "$($nm -g --defined-only "$3" | awk 'NF == 3 {print $3}')"
-    # Everything that the headers declare is there, and nothing else.
+    # The library exports exactly the functions that the headers declare.
     same "$2 exports other functions than the public headers declare" \
         "$(sed -n "s/^$1 .*[ *]\(fovea_[a-z0-9_]*\)(.*/\1/p" "$headers"/*.h | sort)" \
         "$(printf '%s\n' "$public" | sed 's/@.*//' | sort)"

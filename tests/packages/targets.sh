@@ -32,7 +32,7 @@ fi
 cd "$work/fovea"
 version=$(sed -n "s/^ *version: '\([0-9.]*\)',$/\1/p" meson.build)
 
-# The program of an installation, $bin, as the target's system would start it. Arguments: its own.
+# Starts the installed program, $bin, as the target's system would, with the given arguments.
 start() {
     case $target in
     aarch64*) qemu-aarch64 "$bin/fovea" "$@" ;;

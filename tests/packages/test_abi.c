@@ -1,5 +1,5 @@
-/* test_abi.c: callers that were compiled with an older or a newer header: structs that end before a
- * field that this library knows, or go on after the last one. */
+/* test_abi.c: simulates callers that were compiled with an older or newer header, whose structs end
+ * before a field that this library knows, or have further fields. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -89,7 +89,7 @@ static fovea_trainer_options trainer_options(void)
 
 /* ---- results ---- */
 
-/* 0, or a failure; index functions fail where they return 0. */
+/* Returns 0 or an error; index functions fail if they return 0. */
 typedef int fill_fn(void *out);
 
 static int device_info(void *out)
@@ -247,7 +247,7 @@ static int trainer_info(void *out)
     return status;
 }
 
-/* A step that was refused has not been done. */
+/* A refused step has no effect. */
 static int trainer_report(void *out)
 {
     const fovea_frame frame = {.pixels = {fixture_pixels}};
@@ -271,7 +271,7 @@ static const struct {
     const char *name;
     fill_fn *fill;
     size_t size, before_last;
-    int varies; /* or holds pointers to what has gone */
+    int varies; /* or contains pointers to freed memory */
     const char *init;
 } results[] = {
     RESULT(device_info, fovea_device_info, int8, 0, FOVEA_DEVICE_INFO_INIT),
@@ -343,7 +343,7 @@ static void results_end_where_the_callers_do(void **state)
     }
 }
 
-/* Where a result may be left out. */
+/* Results that are optional may be NULL. */
 static void no_result_is_wanted(void **state)
 {
     (void)state;
@@ -486,8 +486,8 @@ static fovea_status make_trainer(const void *options)
 }
 #endif
 
-/* Options of an older caller end before `end`, where garbage follows that would be refused, or
- * followed to nowhere. */
+/* Options of an older caller end before `end`. The bytes after `end` are garbage that would be
+ * refused, or crash, if the library read them. */
 static void check_options(const char *name, use_fn *use, const void *options, size_t size,
                           size_t end, const char *init)
 {
@@ -573,7 +573,7 @@ static void attend(float out[12], const fovea_attention_options *o)
     fovea_plan_free(p);
 }
 
-/* What an older caller leaves out has its default, which is not 0 for all. */
+/* Fields that an older caller lacks have their default value, which is not always 0. */
 static void defaults_complete_options(void **state)
 {
     (void)state;

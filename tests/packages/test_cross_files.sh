@@ -32,7 +32,7 @@ try() { # name, options: passes when Meson takes the file and the questions abov
 
 for file in "$files"/*.ini; do
     try "$(basename "$file")" --cross-file "$file"
-    # A tool that a file does not name would be the build machine's.
+    # If a file does not name a tool, Meson would use the build machine's.
     for tool in c cpp ar nm objdump strip size pkgconfig; do
         if ! grep -q "^$tool = " "$file"; then
             failed=$((failed + 1))
@@ -40,7 +40,7 @@ for file in "$files"/*.ini; do
         fi
     done
 done
-# As android-arm64.ini says: a second file changes where things are.
+# As android-arm64.ini documents, a second file changes the paths.
 printf "[constants]\nndk = '/elsewhere/ndk'\nprefix = '/elsewhere/target'\n" >"$root/mine.ini"
 echo "assert(meson.get_external_property('pkg_config_libdir') == ['/elsewhere/target/lib/pkgconfig'])" \
     >>"$root/meson.build"

@@ -68,7 +68,7 @@ contains python3-fovea "usr/lib/python3/dist-packages/fovea-$version.dist-info/M
     $(git ls-files python/fovea | sed 's|^python|usr/lib/python3/dist-packages|')
 [ -z "$(file gstreamer1.0-fovea)" ] || contains gstreamer1.0-fovea "$lib/gstreamer-1.0/libgstfovea.so"
 
-# Every function of the interface, with the release that it came with.
+# Each function of the interface must have the release in which it was added.
 for name in fovea fovea-train; do
     status=0
     sed -n "s/.*elf-symbol name='\([^']*\)'.*/\1/p" tests/data/$name.abi | sort -u >"$root/functions"
@@ -77,7 +77,7 @@ for name in fovea fovea-train; do
     verdict "symbols of the interface of lib$name" $status
 done
 
-# What hardened programs and packages of several architectures are to be.
+# Required properties of hardened programs and multi-arch packages.
 while read -r package; do
     name=${package##*/}
     name=${name%%_*}
@@ -99,7 +99,7 @@ while read -r package; do
     verdict "control of $name" $status
 done <"$root/list"
 
-# The packages' own tests.
+# Runs the packages' own tests.
 export UNPACKED="$root/all" PATH="$root/all/usr/bin:$PATH" LD_LIBRARY_PATH="$root/all/$lib"
 export PKG_CONFIG_PATH="$root/all/$lib/pkgconfig" CMAKE_PREFIX_PATH="$root/all/usr" LIBRARY_PATH="$root/all/$lib"
 export C_INCLUDE_PATH="$root/all/usr/include" CPLUS_INCLUDE_PATH="$root/all/usr/include"

@@ -23,7 +23,7 @@
 
 #include "cuda/cuda_nvbuf.h"
 
-/* Its folder may have any name: in descriptions of pipelines it is IN_QUOTES. */
+/* The folder may contain any characters: pipeline descriptions use IN_QUOTES. */
 #define MODEL TEST_DATA "/golden/models/vit-01" /* 64 x 64 pixels, 10 classes */
 #define IN_QUOTES "\"" MODEL "\""
 
@@ -79,7 +79,7 @@ static GstBuffer *frame_of(const GstVideoInfo *info, guint8 seed)
     return buffer;
 }
 
-/* What the library gives for the frame. */
+/* Computes the library's result for the frame. */
 static void ask_library(float *out, size_t capacity, const GstVideoInfo *info, GstBuffer *buffer,
                         fovea_layout layout, fovea_yuv_matrix yuv, fovea_compute compute,
                         const char *output)
@@ -126,9 +126,9 @@ static void ask_library(float *out, size_t capacity, const GstVideoInfo *info, G
     fovea_device_close(device);
 }
 
-/* ---- what is in a structure ---- */
+/* ---- contents of a structure ---- */
 
-/* Item `i` of a list, which is the field `name`, too. */
+/* Returns item `i` of a list. The field `name` contains the same item. */
 static const GstStructure *item(const GstStructure *s, const char *list, guint i, const char *name)
 {
     const GValue *all = gst_structure_get_value(s, list), *alone = gst_structure_get_value(s, name);
@@ -184,7 +184,7 @@ static void labels_follow(const GstStructure *s, const float *logits, guint n)
 
 /* ---- tests ---- */
 
-/* Pushes a frame and pulls it, untouched. */
+/* Pushes a frame and pulls it; the frame must be unchanged. */
 static GstBuffer *pass(GstHarness *h, GstBuffer *buffer)
 {
     GstMapInfo sent, got;
@@ -224,7 +224,7 @@ static void one_frame(GstHarness *h, const struct format *f, fovea_compute compu
     gst_buffer_unref(out);
 }
 
-/* In one pipeline: every other one is another plan. */
+/* Changes the caps within one pipeline; each change needs another plan. */
 static void formats_and_caps_changes(void **state)
 {
     (void)state;
@@ -235,7 +235,7 @@ static void formats_and_caps_changes(void **state)
     gst_harness_teardown(h);
 }
 
-/* As they are named; other tests have what they are without a name. */
+/* Tests types of products by name; other tests use the default. */
 static void types_of_products(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void types_of_products(void **state)
     gst_harness_teardown(h);
 }
 
-/* What caps say of colours. */
+/* Tests the colour information in caps. */
 static void colours(void **state)
 {
     (void)state;
@@ -296,7 +296,7 @@ static void colours(void **state)
     }
 }
 
-/* The one message on the bus of an element that ran the frame. */
+/* Returns the only message on the bus of an element that ran the frame. */
 static GstMessage *posted(GstHarness *h, const char *caps, guint8 seed)
 {
     GstVideoInfo info;
@@ -315,7 +315,7 @@ static GstMessage *posted(GstHarness *h, const char *caps, guint8 seed)
     return message;
 }
 
-/* With their values if asked for. */
+/* Messages contain the values if requested. */
 static void features_on_the_bus(void **state)
 {
     (void)state;
@@ -355,7 +355,7 @@ static void features_on_the_bus(void **state)
     }
 }
 
-/* A detector has boxes and no labels of the picture, in its messages as well. */
+/* A detector's messages contain boxes, but no labels of the whole picture. */
 static void boxes_on_the_bus(void **state)
 {
     (void)state;
@@ -373,7 +373,7 @@ static void boxes_on_the_bus(void **state)
     gst_harness_teardown(h);
 }
 
-/* Results of both are there: the fields of each in a structure of its own, too. */
+/* With two elements in series both results are present, each in a structure of its own. */
 static void two_in_series(void **state)
 {
     (void)state;
@@ -406,7 +406,8 @@ static void two_in_series(void **state)
     gst_harness_teardown(h);
 }
 
-/* Upstream may pad rows, whoever comes after the element; who does not know that gets them packed.
+/* Upstream may pad rows, whatever follows the element. Elements without support for padding receive
+ * packed rows.
  */
 static void padded_rows(void **state)
 {
@@ -464,8 +465,7 @@ static void padded_rows(void **state)
     gst_caps_unref(caps);
 }
 
-/* Boxes of a detector are regions of the buffer, the best ones first; key points are in the
- * message. */
+/* A detector's boxes are regions of the buffer, sorted by score; key points are in the message. */
 static void boxes_and_points(void **state)
 {
     (void)state;
@@ -508,7 +508,7 @@ static void boxes_and_points(void **state)
     gst_harness_teardown(h);
 }
 
-/* Where the values of a frame lie. */
+/* Returns the address of a frame's values. */
 static const void *place_of(GstBuffer *frame)
 {
     GstBuffer *values;
@@ -522,7 +522,7 @@ static const void *place_of(GstBuffer *frame)
     return place;
 }
 
-/* And buffers that nobody holds any more are used again. */
+/* Buffers that nobody holds any more are reused. */
 static void many_frames_allocate_nothing(void **state)
 {
     (void)state;
@@ -551,8 +551,7 @@ static void many_frames_allocate_nothing(void **state)
 
 enum { SHARED_W = 96, SHARED_H = 64, SHARED_STRIDE = 128, SHARED_AT = 4096 };
 
-/* Memory with a file descriptor, as a camera's pool has it: rows that are not packed, after
- * something else. */
+/* Returns memory with a file descriptor, like a camera's pool: an offset, and rows with gaps. */
 static GstBuffer *shared_frame(GstAllocator *allocator)
 {
     gsize planes[GST_VIDEO_MAX_PLANES] = {SHARED_AT, SHARED_AT + SHARED_STRIDE * SHARED_H};
@@ -577,7 +576,7 @@ static void draw_shared(GstBuffer *buffer, guint seed)
     gst_buffer_unmap(buffer, &map);
 }
 
-/* A pool's buffers come again and again: after the first turn nothing is imported any more. */
+/* Buffers of a pool recur: after the first round nothing is imported any more. */
 static void run_shared(const char *caps_text)
 {
     enum { BUFFERS = 3, FRAMES = 12, CLASSES = 10 };
@@ -596,7 +595,7 @@ static void run_shared(const char *caps_text)
     for (guint i = 0; i < FRAMES; i++) {
         fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         draw_shared(buffer[i % BUFFERS], i);
-        GstBuffer *frame = gst_buffer_copy(buffer[i % BUFFERS]); /* of the same memory */
+        GstBuffer *frame = gst_buffer_copy(buffer[i % BUFFERS]); /* a buffer of the same memory */
         fovea_memory_query(&before);
         assert_int_equal(gst_harness_push(h, frame), GST_FLOW_OK);
         fovea_memory_query(&after);
@@ -609,7 +608,7 @@ static void run_shared(const char *caps_text)
         gst_buffer_unref(out);
     }
     gst_harness_teardown(h);
-    for (int i = 0; i < BUFFERS; i++) /* the pictures with them, after their device was closed */
+    for (int i = 0; i < BUFFERS; i++) /* frees the pictures, too, after their device was closed */
         gst_buffer_unref(buffer[i]);
     gst_object_unref(allocator);
 }
@@ -621,7 +620,8 @@ static void shared_memory(void **state)
     char *texts[] = {
         g_strdup_printf("video/x-raw(memory:DMABuf),format=NV12,%s", rest),
         g_strdup_printf("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,%s", rest),
-        g_strdup_printf("video/x-raw,format=NV12,%s", rest), /* as v4l2src io-mode=dmabuf has it */
+        g_strdup_printf("video/x-raw,format=NV12,%s",
+                        rest), /* as v4l2src io-mode=dmabuf provides it */
     };
     fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
@@ -633,7 +633,7 @@ static void shared_memory(void **state)
     }
 }
 
-/* The CPU has no way to NVIDIA's surfaces, and says so. */
+/* The CPU does not support NVIDIA's surfaces and reports that. */
 static void surfaces_are_cudas(void **state)
 {
     (void)state;
@@ -658,7 +658,7 @@ static void surfaces_are_cudas(void **state)
     gst_harness_teardown(h);
 }
 
-/* The logits of a frame on the CUDA device. */
+/* Computes the logits of a frame on the CUDA device. */
 static void logits_of(float out[10], const char *caps, GstBuffer *frame)
 {
     GstBuffer *values;
@@ -694,7 +694,7 @@ static void surfaces(void **state)
     GstBuffer *frame =
         gst_buffer_new_wrapped_full(0, &surface, sizeof surface, 0, sizeof surface, NULL, NULL);
     logits_of(got, "video/x-raw(memory:NVMM),format=NV12,width=96,height=64,framerate=30/1", frame);
-    assert_null(params.egl_image); /* went with the buffer */
+    assert_null(params.egl_image); /* unmapped together with the buffer */
     logits_of(want, "video/x-raw,format=NV12,width=96,height=64,framerate=30/1", shared);
     assert_memory_equal(got, want, sizeof want);
     gst_object_unref(allocator);
@@ -702,7 +702,7 @@ static void surfaces(void **state)
 
 /* ---- errors ---- */
 
-/* The first error of a pipeline. */
+/* Checks the first error of a pipeline. */
 static void fails_on(const char *caps, const char *properties, const char *why)
 {
     GError *error = NULL;
@@ -752,7 +752,7 @@ static void errors_reach_the_bus(void **state)
     fails_on("format=YUY2,colorimetry=smpte240m", "model=" IN_QUOTES, "smpte240m");
 }
 
-/* No others of GStreamer's own are there: GST_PLUGIN_SYSTEM_PATH is the element's folder. */
+/* GST_PLUGIN_SYSTEM_PATH is the element's folder, so no other plugins of GStreamer are loaded. */
 static void load(const char *file)
 {
     GError *error = NULL;

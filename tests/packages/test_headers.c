@@ -1,4 +1,4 @@
-/* test_headers.c: the public headers by themselves, as pedantic C11. */
+/* test_headers.c: compiles the public headers alone, as pedantic C11. */
 #include <fovea/adapt.h>
 #include <fovea/fovea.h>
 

@@ -1,4 +1,4 @@
-// test_headers.cpp: the public headers by themselves, as pedantic C++17.
+// test_headers.cpp: compiles the public headers alone, as pedantic C++17, and tests fovea.hpp.
 #include <fovea/adapt.h>
 #include <fovea/fovea.h>
 #include <fovea/fovea.hpp>
@@ -112,7 +112,7 @@ static bool external_images_are_frames()
     return want == got && !none && none.status() == FOVEA_ENOTSUP;
 }
 
-// What lacks the weights says so, by exception and without.
+// A model without weights is refused, by exception and by status.
 static bool models_lie_in_memory()
 {
     const fovea_model_file config = {"config.json", "{}", 2, 0, 0};
@@ -130,7 +130,7 @@ static bool models_lie_in_memory()
     return thrown && !none && std::strstr(fovea_error(), "here contains neither model.safetensors");
 }
 
-// A model without boxes says so, and leaves none.
+// A model without boxes is refused and returns none.
 static bool boxes_are_asked_for()
 {
     fovea::device device("cpu");
@@ -145,7 +145,7 @@ static bool boxes_are_asked_for()
            plan.try_detections({out}, boxes) == FOVEA_ENOTSUP && boxes.empty();
 }
 
-// Results of outputs that were made here: points of heat maps, depth in millimetres.
+// Computes results from outputs made by the test: points of heat maps, and depth in millimetres.
 static bool results_are_made()
 {
     fovea::device device("cpu");
@@ -169,8 +169,8 @@ static bool results_are_made()
            far.try_masks({metres}, usual, masks, none) == FOVEA_EINVAL && masks.empty();
 }
 
-// Of many frames that one thread puts, another takes some, each once and in their order; the last
-// one is never lost. Frames that expire are among them.
+// One thread puts many frames and another takes some of them, each once and in order. The last
+// frame is never lost, even if some frames expire.
 static bool frames_change_hands()
 {
     constexpr int MANY = 20000;
@@ -193,7 +193,7 @@ static bool frames_change_hands()
            info.taken + info.replaced + info.expired == MANY;
 }
 
-// A preprocessing for another size, and the picture that a model sees.
+// Uses a preprocessing for another size, and shows the picture that the model sees.
 static bool pictures_are_preprocessed()
 {
     fovea::device device("cpu");
@@ -217,7 +217,7 @@ static bool pictures_are_preprocessed()
            vit.try_preprocess(rule, 64, 48) == FOVEA_OK && rule.resize_width == wide.resize_width;
 }
 
-// What is asked for is what a plan says that it uses, and an operation computes with it.
+// A plan reports the products that were requested, and an operation uses them.
 static bool products_are_chosen()
 {
     fovea::device device("cpu");
@@ -228,7 +228,7 @@ static bool products_are_chosen()
     o.weights = FOVEA_DTYPE_I8;
     o.dry = 1;
     const fovea::plan plan(vit, device, o);
-    const float weight[2] = {1.00390625f, 3}; // the first is between two of bfloat16
+    const float weight[2] = {1.00390625f, 3}; // the first is halfway between two bfloat16 values
     fovea_gemm_options g = FOVEA_GEMM_OPTIONS_INIT;
     g.rows = g.in = 1;
     g.out = 2;
@@ -240,7 +240,7 @@ static bool products_are_chosen()
     return plan.info().compute == FOVEA_COMPUTE_BF16 && out[0] == 1 && out[1] == 3;
 }
 
-// What is lent, and how much of it is left to give.
+// A memory resource that counts the bytes lent and limits them.
 class lender : public std::pmr::memory_resource
 {
   public:
@@ -266,7 +266,8 @@ class lender : public std::pmr::memory_resource
     }
 };
 
-// All of the library's memory is a resource's, and goes back; none of it is a status.
+// All of the library's memory comes from the resource and is returned; an exhausted resource gives
+// an error status.
 static bool memory_is_lent()
 {
     lender resource;
@@ -283,7 +284,7 @@ static bool memory_is_lent()
         } catch (const fovea::error &e) {
             refused = e.status() == FOVEA_ENOMEM;
         }
-        fovea::set_memory_resource(nullptr); // before all has come back
+        fovea::set_memory_resource(nullptr); // before all memory was returned
     }
     const bool returned = resource.lent == 0;
     const fovea::model own("synthetic:vit-ti16");

@@ -1,5 +1,5 @@
-/* test_inference_only.c: a program that links libfovea alone runs a model; the process has no
- * function of training, and the library no kernel of it. */
+/* test_inference_only.c: a program that links only libfovea runs a model. The process contains no
+ * training function, and the library no training kernel. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <math.h>
@@ -48,7 +48,7 @@ static int runs(void)
     return good;
 }
 
-/* The number of kernels, or 0 where one of them is of training. */
+/* Returns the number of kernels, or 0 if one of them is for training. */
 static size_t kernels(void)
 {
     fovea_kernel_info info = FOVEA_KERNEL_INFO_INIT;

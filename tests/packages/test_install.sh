@@ -41,7 +41,7 @@ for compiler in g++ clang++; do
     ./features || status=1
     verdict "features by $compiler" $status
 done
-# Pipelines, for a moment each; they say how many frames a second they took.
+# Runs each pipeline briefly; each prints its frames per second.
 for compiler in gcc clang; do
     status=0
     $compiler -std=c11 $strict "$examples/camera.c" -o camera $flags -pthread || status=1
@@ -87,7 +87,7 @@ TEXT
     gcc -std=c11 $strict trains.c -o trains $(pkg-config --cflags --libs fovea-train) && ./trains || status=1
     verdict "a program with fovea-train.pc" $status
 fi
-# What only runs models needs no library of training.
+# Programs that only run models do not need the training library.
 mkdir without
 cp -P "$LD_LIBRARY_PATH"/libfovea.so* without
 status=0
@@ -104,7 +104,7 @@ env -u LD_LIBRARY_PATH "$installed/bin/fovea" convert nowhere out 2>message && s
 grep -q 'fovea convert: nowhere: no such file or folder' message || status=1
 verdict "convert as installed" $status
 
-# The same tree at another place, without the shared library: everything has to come from the static one.
+# Moves the tree and removes the shared library, so that programs must use the static one.
 unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH
 moved=$root/moved
 cp -R "$installed" "$moved"

@@ -17,7 +17,7 @@ static bool says_why(fovea_status wanted, const char *id)
     return !device && device.status() == wanted && std::strstr(fovea_error(), id);
 }
 
-// What is made is owned, and can be handed on.
+// Objects are owned and can be moved.
 static bool runs()
 {
     auto device = fovea::device::open("cpu");
@@ -60,7 +60,7 @@ static bool counts()
            state->try_feed(9, {in, in, in}, {out, 0}) == FOVEA_EINVAL;
 }
 
-// Of two frames the newer one.
+// Takes the newer of two frames.
 static bool takes_newest()
 {
     auto mailbox = fovea::borrowing_mailbox<int>::create();
@@ -71,7 +71,7 @@ static bool takes_newest()
            mailbox->info().replaced == 1;
 }
 
-// Frames that count those that live, and can only be moved.
+// A frame type that counts its live objects and can only be moved.
 class counted
 {
   public:
@@ -102,8 +102,8 @@ class counted
     int number;
 };
 
-// Of two frames the newer one; the other is destroyed at once, and so is one that nobody takes,
-// with the mailbox. A frame that is refused is the caller's still.
+// Takes the newer of two frames; the other one is destroyed at once. A frame that nobody takes is
+// destroyed with the mailbox. A refused frame still belongs to the caller.
 static bool owns_frames()
 {
     int lives = 0;
@@ -132,7 +132,7 @@ static bool owns_frames()
     return good && lives == 0;
 }
 
-// Copied in, the frame stays; and pointers, which own what they point to, move through.
+// A copied frame stays with the caller. Owning pointers move through the mailbox.
 static bool copies_and_moves_frames()
 {
     auto texts = fovea::mailbox<std::vector<int>>::create();
@@ -148,7 +148,7 @@ static bool copies_and_moves_frames()
            !copy && pointers->try_take(pointer) == FOVEA_OK && **pointer == 7;
 }
 
-// Planes of Y, U and V, resized as the model wants them, are what NV12 of the same bytes is.
+// Planes of Y, U and V, resized for the model, give the result of NV12 with the same bytes.
 static bool converts()
 {
     auto device = fovea::device::open("cpu");
@@ -181,7 +181,7 @@ static bool converts()
            planes.try_convert(frame, {}) == FOVEA_EINVAL;
 }
 
-// Memory of a pool of the caller's, which is empty at the end.
+// Uses a memory pool of the caller, which is empty at the end.
 static bool runs_in_a_pool()
 {
     std::pmr::synchronized_pool_resource pool;

@@ -10,8 +10,8 @@ build=$1
 box=$(mktemp -d)
 trap 'rm -rf "$box"' EXIT
 
-# A machine on which the packages in $box/installed are, whose distribution has all but $box/lacks,
-# of which apt knows once `apt-get update` has written $box/lists.
+# Simulates a machine with the packages in $box/installed. Its distribution offers all packages
+# except those in $box/lacks, and apt knows them once `apt-get update` has written $box/lists.
 play() { # program, what it does
     printf '#!/bin/sh\n%s\n' "$2" >"$box/$1"
     chmod +x "$box/$1"
@@ -57,7 +57,7 @@ setup test >"$box/packages"
 grep -qx pkgconf "$box/packages" || status=1
 verdict "Debian 13, nothing installed: what it has no longer is left out" $status
 
-# What it prints for a user who is not root is a command that works as it is, from any folder.
+# The command printed for a user who is not root must work unchanged, from any folder.
 play id 'echo 1000'
 play sudo 'exit 1'
 status=0

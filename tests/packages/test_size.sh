@@ -35,7 +35,7 @@ expect() { # what, bytes
     fi
 }
 
-# Code and data of all objects, stripped, whether a program needs them or not.
+# Measures the stripped code and data of all objects, whether a program needs them or not.
 cp "$build/src/libfovea.a" "$root"
 $triplet-strip --strip-unneeded "$root/libfovea.a"
 expect "all sections of the library" "$($triplet-size -t "$root/libfovea.a" | awk 'END {print $1 + $2}')"

@@ -30,14 +30,14 @@ inside info >"$box/info" || status=1
 grep -q '^cpu  ' "$box/info" || status=1
 verdict 'info' $status
 
-# A picture of 64 x 48 pixels, and its features.
+# Computes the features of a picture of 64 x 48 pixels.
 awk 'BEGIN { printf "P6\n64 48\n255\n"; for (i = 0; i < 3 * 64 * 48; i++) printf "%c", 33 + i % 90 }' >"$box/a.ppm"
 status=0
 inside run synthetic:dinov2-s --size 56 --attention linear:elu1 a.ppm --json >"$box/run.json" || status=1
 grep -q '"schema"' "$box/run.json" || status=1
 verdict 'run' $status
 
-# A frame of standard input, which the library must not take from the program.
+# Reads a frame from standard input, which the library must leave to the program.
 awk 'BEGIN { printf "YUV4MPEG2 W64 H48 F1:1 C420\nFRAME\n"; for (i = 0; i < 64 * 48 * 3 / 2; i++) printf "%c", 33 + i % 90 }' \
     >"$box/a.y4m"
 status=0
