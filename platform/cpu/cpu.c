@@ -70,7 +70,8 @@ static uint32_t above_neon(void)
  * AVX-512, which `features` says the system saves. */
 static uint32_t above_avx(uint32_t features)
 {
-    enum { VNNI_C = 1 << 11, AVX_VNNI_A = 1 << 4, BF16_A = 1 << 5 }; /* leaf 7: 0 and 1 */
+    /* CPUID leaf 7: ECX of subleaf 0 (_C), EAX of subleaf 1 (_A). */
+    enum { VNNI_C = 1 << 11, AVX_VNNI_A = 1 << 4, BF16_A = 1 << 5 };
     unsigned a, b, c, d, more = 0;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
         return 0;
@@ -101,7 +102,7 @@ uint32_t fv_cpu_features(void)
         features |= above_avx(features);
 #endif
 #ifdef FV_ARCH_ARM64
-    features |= FV_NEED_NEON | above_neon(); /* the first is part of the base architecture */
+    features |= FV_NEED_NEON | above_neon(); /* NEON is part of the base architecture */
 #endif
 #ifdef FV_LEVEL_RVV
     if (fv_machine_instructions() & FV_MACHINE_RVV)
@@ -163,8 +164,9 @@ static void extremes(const fv_cores *c, uint32_t *lowest, uint32_t *highest)
     }
 }
 
-/* Cores claim units of work one by one, so a core of half the speed still takes its share. A slower
- * core costs more, by making the others wait for its last unit, than it contributes. */
+/* Returns whether a core is at least half as fast as the fastest. Cores claim units of work one by
+ * one, so such a core still helps. A slower one costs more time than it saves, because the others
+ * wait for its last unit. */
 static bool is_big(uint32_t capacity, uint32_t highest)
 {
     return capacity * 2ull >= highest;

@@ -48,16 +48,16 @@ struct fv_queue {
     fv_device *device;
     char *scratch; /* scratch memory of the kernels, a part for each worker */
     uint64_t scratch_bytes;
-    struct frame frame[FRAMES]; /* number f at f % FRAMES */
+    struct frame frame[FRAMES]; /* frame f is at index f % FRAMES */
     fv_fence submitted, done;
     uint32_t slots;
-    /* of the frame that is being computed: */
+    /* The following fields describe the frame that is being computed. */
     struct external *external;
     fv_portion most;
-    uint32_t *units; /* per phase */
+    uint32_t *units; /* number of units of each phase */
     struct phase {
         const fv_sweep *sweep;
-        uint32_t step; /* stepwise: which one */
+        uint32_t step; /* the step to run, if steps run one by one */
         bool saves;    /* a phase before the sweep that saves the borders of its units */
     } * phase;
     uint32_t phases, phase_capacity;
@@ -347,7 +347,7 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
 struct worker {
     const fv_queue *q;
     uint32_t slot;
-    char *block; /* its values inside the sweep */
+    char *block; /* memory for the operands that exist only inside the sweep */
 };
 
 static void trace_call(const struct worker *w, const fv_launch *l, const fv_call *c, double begin)
@@ -412,7 +412,8 @@ static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
         fv_sweep_calls_unit(s, at->step, unit, w.q->most, call, (void *)(uintptr_t)&w);
 }
 
-/* Sets the row strides of the operands that are the caller's memory, where the caller gave one. */
+/* Sets the row strides of those operands that are in the caller's memory, if the caller gave
+ * strides. */
 static void place_rows(const fv_queue *q, fv_launch *l)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {

@@ -7,7 +7,7 @@
 
 extern const fv_backend fv_backend_cpu;
 
-/* All of them, and those without an extension's (ops/extension.h). */
+/* Return the list of all kernels, and the list without kernels of extensions (ops/extension.h). */
 const fv_kernel *fv_cpu_kernels(int *count);
 const fv_kernel *fv_cpu_own_kernels(int *count);
 

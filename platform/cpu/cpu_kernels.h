@@ -1,5 +1,5 @@
-/* cpu_kernels.h: declares every kernel of cpu_kernels.inc, for those who define them and the table.
- */
+/* cpu_kernels.h: declares every kernel of cpu_kernels.inc, for the files that define kernels and
+ * for the table of them. */
 #ifndef FOVEA_PLATFORM_CPU_KERNELS_H
 #define FOVEA_PLATFORM_CPU_KERNELS_H
 

@@ -1,13 +1,14 @@
-/* cpu_levels.h: the lines that a template has in a list of the CPU's kernels, cpu_kernels.inc and
- * src/train/cpu/train_cpu_kernels.inc: one for every ISA that it is compiled for.
+/* cpu_levels.h: macros for the lists of CPU kernels, cpu_kernels.inc and
+ * src/train/cpu/train_cpu_kernels.inc. Each macro adds one line for every ISA for which the
+ * template is compiled.
  *
  *   FV_EVERY_ISA(OP, MECH, name, rev)                   name_<isa>, no hooks
  *   FV_EVERY_ISA_HOOKED(OP, MECH, name, rev, hooks)     name_<isa>, hooks_<isa>
  *   FV_EVERY_ISA_TILED(OP, MECH, name, rev, hooks)      name_<tile>_<isa>, hooks_<isa>
  *
- * An ISA that is not compiled for this architecture, or by this compiler, is left out.
- * FV_NO_PORTABLE, of small builds, leaves the references as the only portable kernels: every op has
- * one.
+ * An ISA that is not compiled for this architecture, or by this compiler, is left out. Small builds
+ * define FV_NO_PORTABLE. Then the reference kernels, of which every op has one, are the only
+ * portable kernels.
  */
 #ifndef FOVEA_PLATFORM_CPU_LEVELS_H
 #define FOVEA_PLATFORM_CPU_LEVELS_H

@@ -19,7 +19,7 @@ enum {
     PIECE = 1 << 18, /* floats in a piece of the memory that is read or copied */
 };
 #define MEMORY (UINT64_C(256) << 20) /* bytes that are read, or copied from and to */
-#define SHARE 16                     /* at most 1 / SHARE of the machine's memory */
+#define SHARE 16                     /* uses at most 1 / SHARE of the machine's memory */
 
 struct level {
     uint32_t needs;
@@ -45,7 +45,7 @@ static const struct level levels[] = {
 /* Loops over products of a type, the fastest level first. The last entry works on any processor. */
 struct products {
     uint32_t needs;
-    fv_probe_loop *loop; /* NULL: no instructions for this type, so its rate is that of float32 */
+    fv_probe_loop *loop; /* NULL: no instructions for this type, whose rate is then float32's */
 };
 
 static const struct products of_bf16[] = {
@@ -83,7 +83,7 @@ struct probe {
     fv_probe_loop *loop;
     float (*read)(const float *p, size_t n);
     float *memory;
-    uint32_t half; /* of its pieces */
+    uint32_t half; /* number of pieces in each half of the memory */
 };
 
 static void compute(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
@@ -126,7 +126,7 @@ static double seconds_of(struct probe *p, fv_unit_fn fn, uint32_t units)
     return fv_machine_seconds() - begin;
 }
 
-/* The shortest of several tries, in seconds. */
+/* Returns the shortest time of several runs, in seconds. */
 static double best(struct probe *p, fv_unit_fn fn, uint32_t units)
 {
     double least = seconds_of(p, fn, units);
@@ -137,7 +137,7 @@ static double best(struct probe *p, fv_unit_fn fn, uint32_t units)
     return least;
 }
 
-/* Operations per second. */
+/* Returns the number of operations per second. */
 static double rate_of(struct probe *p, fv_probe_loop *loop)
 {
     const uint32_t units = fv_pool_threads(p->pool) * LOOPS;
@@ -145,8 +145,8 @@ static double rate_of(struct probe *p, fv_probe_loop *loop)
     return units * loop(ROUNDS) / best(p, compute, units);
 }
 
-/* Operations per second of the calling thread: the best of several short tries, because an
- * interruption may spoil some of them. */
+/* Returns the operations per second of the calling thread, as the best of several short runs,
+ * because an interruption may spoil some of them. */
 static double brief_rate(fv_probe_loop *loop)
 {
     enum { BRIEF_TRIES = 7, BRIEF_ROUNDS = 1 << 10 };
@@ -162,9 +162,9 @@ static double brief_rate(fv_probe_loop *loop)
 uint32_t fv_cpu_fast_features(uint32_t features)
 {
     /* Bfloat16 is in practice a third, a half, one or two times as fast as float32. The threshold
-     * is far from all of these, so that every process decides alike. */
+     * is far from all of these, so that every process makes the same decision. */
     static const double worth = 0.7;
-    enum { KNOWN = 1 << 30 }; /* none of these bits */
+    enum { KNOWN = 1 << 30 }; /* marks `slow` as computed; no feature has this bit */
     static atomic_uint slow;
     if (!atomic_load(&slow)) {
         const struct products *bf16 = of_bf16;

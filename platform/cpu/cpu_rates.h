@@ -8,9 +8,9 @@
  * `features`. */
 fovea_status fv_cpu_rates(fv_pool *pool, uint32_t features, fovea_rates *out);
 
-/* `features` without those bits of FV_CPU_BF16 whose instructions are slower than the float32
- * multiply-adds that they would replace. On Intel's server processors they have a third of that
- * rate. Takes less than a millisecond, once in a process. */
+/* Returns `features` without the bits of FV_CPU_BF16 whose instructions are slower than the float32
+ * multiply-adds that they would replace. On Intel's server processors they reach a third of the
+ * float32 rate. The first call in a process measures this, in less than a millisecond. */
 uint32_t fv_cpu_fast_features(uint32_t features);
 
 #endif

@@ -1,4 +1,4 @@
-/* gemm.c: blocking and packing of the CPU GEMM and of convolutions, the same for every microkernel.
+/* gemm.c: blocks and packs the operands of the CPU's GEMM and convolutions, for every microkernel.
  *
  *   for blocks of at most MC rows             activations packed once, all of K
  *     for groups of columns                   partial sums of a group stay in L2
@@ -27,15 +27,15 @@
  * tuned by measurement. */
 enum { GROUP_COLS = 256 };
 
-/* The size of the parts when `total` is cut into equal parts of at most `most`. */
+/* Returns the size of the parts when `total` is split into equal parts of at most `most`. */
 static uint32_t even_part(uint32_t total, uint32_t most)
 {
     return fv_ceil_div(total, fv_ceil_div(total, most));
 }
 
-/* Steps in a block of k for a call of `rows` rows. If the rows of a single tile fit L1 entirely, K
- * is one block, so that the weight is read sequentially; with several blocks reading would jump
- * from panel to panel. The sums do not depend on this. */
+/* Returns the number of steps in a block of k, for a call of `rows` rows. If the rows of a single
+ * tile fit L1 entirely, K is one block, so that the weight is read sequentially; with several
+ * blocks reading would jump from panel to panel. The sums do not depend on this choice. */
 static uint32_t k_block(const fv_gemm_microkernel *mk, const fv_problem *p, const fv_knobs *knobs,
                         uint32_t rows)
 {
@@ -46,7 +46,7 @@ static uint32_t k_block(const fv_gemm_microkernel *mk, const fv_problem *p, cons
     return fv_round_up(whole ? k : even_part(k, knobs->v[FV_GEMM_KC]), mk->steps);
 }
 
-/* Output columns of one panel. */
+/* Returns the number of output columns of one panel. */
 static uint32_t panel_cols(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
     return p->epi & FV_EPI_SWIGLU ? mk->nr / 2 : mk->nr;
@@ -80,8 +80,8 @@ static void pack_panel(void *dst, const void *src, enum fv_type type, size_t ld,
         pack_elements(dst, src, ld, m, k, 2);
 }
 
-/* Rows in the panel that starts at row r. Rows are spread evenly: panels of a block differ by at
- * most one row. */
+/* Returns the number of rows in the panel that starts at row r. Rows are spread evenly: panels of a
+ * block differ by at most one row. */
 static uint32_t panel_rows(const fv_gemm_microkernel *mk, uint32_t r, uint32_t rows)
 {
     const uint32_t panels = (rows + mk->mr - 1) / mk->mr, low = rows / panels;
@@ -99,8 +99,8 @@ typedef struct unpacked_rows {
     uint32_t runs;
 } unpacked_rows;
 
-/* Whether a call reads activations in place where their layout allows it. Packing pays off only if
- * many panels of the weight read the packed copy. */
+/* Returns whether a call reads activations in place where their layout allows it. Packing pays off
+ * only if many panels of the weight read the packed copy. */
 static bool reads_unpacked(const fv_gemm_microkernel *mk, const fv_args *a, const fv_call *c,
                            bool single)
 {
@@ -170,7 +170,7 @@ typedef struct row_panel {
     uint32_t m, depth;
 } row_panel;
 
-/* Whether rows of this type are rounded to bfloat16 while they are packed. */
+/* Returns whether rows of this type are rounded to bfloat16 while they are packed. */
 static bool rounds(const fv_gemm_microkernel *mk, enum fv_type type)
 {
     return mk->round && type == FV_F32;
@@ -181,8 +181,8 @@ static size_t panel_bytes(const row_panel *p)
     return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->mk->input);
 }
 
-/* Where in the panel rows are packed before take() converts them: at its end, because their
- * elements may be narrower than the panel's. */
+/* Returns the address at which rows are packed before take() converts them: the end of the panel,
+ * because their elements may be narrower than the panel's. */
 static void *packed_rows(const row_panel *p)
 {
     const uint8_t type = rounds(p->mk, p->type) ? p->mk->input : (uint8_t)p->type;
@@ -261,8 +261,8 @@ static void quantise_rows(const fv_gemm_microkernel *mk, char *dst, const quanti
 
 /* ---- windows of a convolution ---- */
 
-/* Packs a tap of m windows: channels [j, j + n) of the panel's steps. src[i] points at the first of
- * them for row i, or is NULL for zeros. Elements have `bytes` bytes. */
+/* Packs a tap of m windows: channels [j, j + n) of the panel's steps. src[i] points at row i's
+ * first channel, or is NULL for zeros. An element has `bytes` bytes. */
 static inline void pack_tap(char *dst, const char *const *src, uint32_t m, uint32_t j, uint32_t n,
                             const size_t bytes)
 {
@@ -322,7 +322,8 @@ static windows windows_at(const fv_args *a, uint32_t pixel, uint32_t m)
     return w;
 }
 
-/* Finds the pixel of each window under a tap, from channel `channel` on; NULL beyond the grid. */
+/* Sets each src[] to channel `channel` of the pixel at the tap in that window, or to
+ * NULL beyond the grid. */
 static void find_pixels(const char *src[], const windows *w, const fv_args *a, const void *in,
                         enum fv_type type, uint32_t tap, uint32_t channel)
 {
@@ -335,7 +336,7 @@ static void find_pixels(const char *src[], const windows *w, const fv_args *a, c
     }
 }
 
-/* Whether all windows are entirely inside the grid. */
+/* Returns whether all windows are entirely inside the grid. */
 static bool are_inside(const windows *w, const fv_args *a)
 {
     const int64_t size = a->prob.dim[FV_CONV_SIZE];
@@ -362,7 +363,8 @@ static void pack_windows(const row_panel *p, const fv_args *a, const void *in, u
 {
     const uint32_t channels = a->prob.dim[FV_CONV_C], m = p->m, depth = p->depth;
     const bool rounded = rounds(p->mk, p->type);
-    const size_t bytes = rounded ? sizeof(uint16_t) : fv_type_size(p->type); /* as packed */
+    /* Size of a packed element. */
+    const size_t bytes = rounded ? sizeof(uint16_t) : fv_type_size(p->type);
     char *dst = packed_rows(p);
     const char *src[FV_GEMM_ROWS];
     const windows w = windows_at(a, pixel, m);
@@ -377,7 +379,7 @@ static void pack_windows(const row_panel *p, const fv_args *a, const void *in, u
         else
             pack_tap(dst, src, m, j, n, 2);
     }
-    for (uint32_t i = 0; i < m; i++) /* the last group's rest */
+    for (uint32_t i = 0; i < m; i++) /* fill the rest of the last group */
         for (uint32_t k = depth; k % 4 != 0; k++)
             memset(dst + (((size_t)(k / 4) * m + i) * 4 + k % 4) * bytes, 0, bytes);
 }
@@ -408,7 +410,7 @@ static bool is_int8_conv(const fv_gemm_microkernel *mk, const fv_problem *p)
     return mk->quantise && p->op == FV_OP_CONV;
 }
 
-/* If not, pixels are packed for `tile`. */
+/* Returns whether the microkernel reads pixels in place; if not, they are packed for `tile`. */
 static bool reads_pixels_in_place(const fv_gemm_microkernel *mk, const fv_problem *p)
 {
     return is_int8_conv(mk, p) && mk->add_tap;
@@ -432,8 +434,8 @@ static inline void pack_int8_tap(char *dst, const char *const *src, uint32_t m, 
                 memset(dst + (size_t)j * m + i * steps, 0, steps);
 }
 
-/* Packs the windows of a block of rows: panel by panel, and each panel tap by tap. The pixels'
- * scales are stored in the same order. */
+/* Packs the windows of a block of rows: panel by panel, and each panel tap by tap. The scales of
+ * the pixels are stored in that order too. */
 static void pack_int8_pixels(const fv_gemm_microkernel *mk, char *dst, const quantised *q,
                              const fv_args *a, const void *in, uint32_t pixel, uint32_t rows)
 {
@@ -490,7 +492,7 @@ typedef struct block {
     const fv_gemm_microkernel *mk;
     const fv_args *a;
     const fv_call *c;
-    uint32_t row, rows; /* of the call */
+    uint32_t row, rows; /* position and number of the rows in the call */
     uint32_t k4, kc;
     const char *packed;
     bool unpacked; /* rows that find_unpacked can read in place are not packed */
@@ -498,13 +500,13 @@ typedef struct block {
     quantised q;
 } block;
 
-/* Bytes of a panel of the weight. */
+/* Returns the number of bytes of a panel of the weight. */
 static size_t weight_panel(const fv_gemm_microkernel *mk, uint32_t k4)
 {
     return mk->nr * (k4 * fv_type_size(mk->weight) + (mk->weight == FV_I8 ? sizeof(float) : 0));
 }
 
-/* The scales of the I8 weight panel that starts at column col. */
+/* Returns the scales of the I8 weight panel that starts at column col. */
 static const float *column_scales(const block *b, uint32_t col)
 {
     const uint32_t panel = col / panel_cols(b->mk, &b->a->prob);
@@ -512,7 +514,7 @@ static const float *column_scales(const block *b, uint32_t col)
     return (const float *)(const void *)(w + (size_t)b->k4 * b->mk->nr);
 }
 
-/* Columns of the call in the panel at column col. */
+/* Returns the number of columns of the call in the panel at column col. */
 static uint32_t columns_of(const block *b, uint32_t col)
 {
     return fv_min_u32(panel_cols(b->mk, &b->a->prob), b->c->col0 + b->c->cols - col);
@@ -549,8 +551,8 @@ static void tile_of_packed_taps(const block *b, float *acc, uint32_t r, uint32_t
     }
 }
 
-/* Computes the same sums from pixels that are read in place. For pixels beyond the grid the zeros
- * at b->packed are read. */
+/* Computes the sums of tile_of_packed_taps() from pixels that are read in place. A pixel beyond the
+ * grid is read from the zeros at b->packed. */
 static void tile_of_taps(const block *b, float *acc, uint32_t r, uint32_t m, uint32_t col,
                          const char *w)
 {
@@ -634,15 +636,15 @@ static void pack_block(const block *b, char *packed)
         pack_rows(b->mk, packed, fv_element(in, type, b->row * ld), type, ld, b->rows, k, b->kc);
 }
 
-/* Floats in the buffer for a widened block of the weight. */
+/* Returns the number of floats in the buffer for a widened block of the weight. */
 static size_t wide_size(const fv_gemm_microkernel *mk, uint32_t rows, uint32_t kc)
 {
     return mk->widen && rows > mk->mr ? (size_t)kc * mk->nr : 0;
 }
 
-/* Floats of partial sums: of a group of columns if K is split, else of one tile. Never grows with
- * fewer rows. An int8 convolution keeps one tile of floats, the sum over all taps so far, and one
- * of integers, the current tap. */
+/* Returns the number of floats for partial sums: of a group of columns if K is split, else of one
+ * tile. Fewer rows never need more floats. An int8 convolution keeps one tile of floats, the sum
+ * over all taps so far, and one of integers, the current tap. */
 static size_t sums_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows,
                         uint32_t kc, uint32_t k4)
 {
@@ -652,15 +654,15 @@ static size_t sums_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint
     return kc < k4 && group > tile ? group : tile;
 }
 
-/* Floats for the scales of a block of rows, in whole cache lines. The buffer for their sums has the
- * same size. */
+/* Returns the number of floats for the scales of a block of rows, in whole cache lines. The buffer
+ * for their sums has the same size. */
 static size_t scales_size(const fv_gemm_microkernel *mk, const fv_problem *p, uint32_t rows)
 {
     return mk->quantise ? fv_round_up(rows * taps_of(p), 16) : 0;
 }
 
-/* Bytes of a block of packed rows. Rows that are multiplied where they were quantised need more:
- * quantising the last one writes a whole multiple of QUANTISED numbers. */
+/* Returns the number of bytes of a block of packed rows. Rows that are multiplied where they were
+ * quantised need more: quantising the last one writes a whole multiple of QUANTISED numbers. */
 static size_t packed_size(const fv_gemm_microkernel *mk, uint32_t rows, uint32_t k4)
 {
     const size_t more = mk->quantise && mk->unpacked ? QUANTISED : 0;
@@ -757,7 +759,7 @@ size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const
     const uint32_t kc = k_block(mk, p, knobs, mc);
     /* Quantised numbers of a panel before they are packed; none if they are multiplied in place. */
     const size_t numbers = mk->unpacked ? 0 : (size_t)mk->mr * k4 + QUANTISED;
-    const bool whole = is_int8_conv(mk, p); /* they were made before */
+    const bool whole = is_int8_conv(mk, p); /* pixels are quantised before the convolution */
     const size_t rows_of = mk->quantise && !whole ? fv_round_up(k4, QUANTISED) * sizeof(float) +
                                                         numbers * fv_type_size(mk->input)
                                                   : 0;

@@ -1,10 +1,11 @@
 /* gemm.h: the parts of a CPU GEMM: a microkernel per ISA, one driver for all of them.
  *
  * The microkernel of an ISA (tmpl/gemm_tmpl.c) computes tiles of at most mr rows by nr columns. The
- * driver (gemm.c) cuts a call into tiles, packs the activations (of CONV: the windows) and passes
- * finished tiles to the microkernel's epilogue. Weights of 16 bits are widened a panel at a time,
- * by the first tile of a block of rows; the other tiles read floats. K4 is K rounded up to 4, or to
- * the steps of the microkernel; zeros fill the weight's last panel and both operands up to K4.
+ * driver (gemm.c) splits a call into tiles, packs the activations (for CONV, the windows) and
+ * passes finished tiles to the microkernel's epilogue. Weights of 16 bits are widened a panel at a
+ * time, by the first tile of a block of rows; the other tiles read floats. K4 is K rounded up to 4,
+ * or to the steps of the microkernel; zeros fill the weight's last panel and both operands up to
+ * K4.
  *
  *   weight, in fv_kernel_hooks.pack:          activations, in the scratch of the call:
  *   panels of nr columns, each K4 x nr        panels of m <= mr rows, each K4/4 x m x 4
@@ -14,21 +15,22 @@
  *       1   w w w .. w                            k 4 5 6 7   k 4 5 6 7     k 4 5 6 7
  *      ..                                         ..
  *
- * so that a tile reads both from front to back, and packing the activations moves whole groups
- * of 4. By `narrow` and `take` a microkernel may rearrange both in a panel of the same size. With
+ * so that a tile reads both from front to back, and packing the activations moves whole groups of
+ * 4. A microkernel's `narrow` and `take` may rearrange either operand within its panel. With
  * FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
  *
- * Weights that are stored as I8 for products of floats become floats a panel at a time as well; a
- * panel ends with the scales of its columns. So do the panels of an INT8 microkernel, which
- * quantises rows before they are packed; its weight panels are K4/4 x nr x 4, or the same with 2 or
- * 8 steps: src/ops/quantise.h.
+ * Weights that are stored as I8 and multiplied as floats are also converted a panel at a time. Each
+ * panel of I8 ends with the scales of its columns. An INT8 microkernel quantises rows before they
+ * are packed. Its weight panels are K4/4 x nr x 4, or have 2 or 8 steps in place of 4: see
+ * src/ops/quantise.h.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
 
 #include "ops/kernel.h"
 
-/* Where a tile's results go. Pointers are at the tile's first row and column. */
+/* Destination and operands of a tile's epilogue. Pointers are at the tile's first row and column.
+ */
 typedef struct fv_gemm_out {
     uint32_t epi;
     uint32_t rows, cols; /* of out; cols <= nr, or <= nr/2 with SWIGLU */
@@ -36,7 +38,7 @@ typedef struct fv_gemm_out {
     enum fv_type type; /* of out: F32 or BF16 */
     bool rough;        /* the activation may be off by FV_ROUGH_ERROR */
     void *out;
-    const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
+    const float *res, *bias, *gate_bias, *scale; /* NULL if epi does not use it */
     const float *column_scale; /* weights of I8: scales of the panel's columns; else NULL */
     const float *row_scale;    /* GEMM of INT8: scales of the tile's rows; else NULL */
     const int32_t *row_sum;
@@ -50,9 +52,10 @@ enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 typedef struct fv_gemm_microkernel {
     double rate;     /* FLOP/s of a core, assumed */
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
-    uint32_t steps;  /* of k that a panel keeps together as a group: 4, or 8 for some of INT8 */
-    uint8_t weight;  /* enum fv_type of the packed weight */
-    uint8_t input;   /* enum fv_type of the packed activations; `tile` may convert them */
+    /* Steps of k in a group, which a panel keeps together: 4, or 8 for some of INT8. */
+    uint32_t steps;
+    uint8_t weight; /* enum fv_type of the packed weight */
+    uint8_t input;  /* enum fv_type of the packed activations; `tile` may convert them */
     uint8_t
         interleave; /* BF16, INT8: steps of a column that are adjacent in a panel of the weight */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over `groups`
@@ -61,9 +64,9 @@ typedef struct fv_gemm_microkernel {
      * groups * 4 * FV_GEMM_AHEAD bytes from `prefetch` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *prefetch);
-    /* Does what `tile` does with m rows of type `input` in place of a packed panel; their stride
-     * is `ld` elements. NULL if the microkernel cannot. A microkernel with `quantise` has either
-     * this one, which multiplies the quantised rows in place, or `tile`. */
+    /* Does what `tile` does, but reads m rows of type `input`, with a stride of `ld` elements, in
+     * place of a packed panel. NULL if the microkernel cannot. A microkernel with `quantise` has
+     * either `unpacked`, which multiplies the quantised rows in place, or `tile`. */
     void (*unpacked)(float *acc, const void *rows, size_t ld, const void *w, size_t groups,
                      uint32_t m, bool first, const char *prefetch);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
@@ -122,13 +125,14 @@ void fv_gemm_matmul_run(const fv_gemm_microkernel *mk, const fv_args *a, const f
 size_t fv_gemm_matmul_scratch(const fv_gemm_microkernel *mk, const fv_problem *p,
                               const fv_knobs *knobs, uint32_t rows);
 
-/* The hooks of the same names (fv_kernel_hooks), for any microkernel. */
+/* Implement the hooks of the same names in fv_kernel_hooks, for any microkernel. */
 size_t fv_gemm_scratch(const fv_gemm_microkernel *mk, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows);
 size_t fv_gemm_packed(const fv_gemm_microkernel *mk, const fv_problem *p);
 void fv_gemm_pack(const fv_gemm_microkernel *mk, void *dst, const float *src, uint32_t n0,
                   uint32_t n, const fv_problem *p);
-/* Estimated seconds on a core that reaches `rate` FLOP/s for products of many rows. */
+/* Returns the estimated time, in seconds, on a core that reaches `rate` FLOP/s for products of many
+ * rows. */
 double fv_gemm_cost(const fv_problem *p, double rate);
 
 #endif

@@ -1,9 +1,9 @@
 /* lattn_bf16.h: products of linear attention in bfloat16 (prob.acc is BF16), per ISA level.
  *
- * The templates of the mechanisms compute features in float32 on every level. What is multiplied
- * afterwards, that is features, values and the state, is rounded in place, and tiles of products
- * come back as floats. So a mechanism is compiled once for all levels that have the same
- * vectors. */
+ * The templates of the mechanisms compute features in float32 on every level. Features, values and
+ * the state are then rounded in place before they are multiplied, and products are returned as
+ * tiles of floats. So a mechanism is compiled once for all levels with the same vector functions.
+ */
 #ifndef FOVEA_PLATFORM_LATTN_BF16_H
 #define FOVEA_PLATFORM_LATTN_BF16_H
 
@@ -17,9 +17,9 @@ typedef struct fv_lattn_bf16 {
     void (*round_columns)(float *x, float *sum, size_t n, size_t width);
 
     /* Computes a tile of the product of a and b: FV_TILE_M rows by FV_TILE_COLS columns, from
-     * column j of b on, over an even number of steps, `depth`. Its rows are rows or columns of a
-     * from i on. a has lda floats in a row and was rounded by rows or by columns; b has ldb and was
-     * rounded by columns. */
+     * column j of b on, over `depth` steps, an even number. The tile's rows are rows of a, or
+     * columns of a, from i on. a has lda floats per row and was rounded by rows or by columns; b
+     * has ldb floats per row and was rounded by columns. */
     void (*multiply_rows)(float *tile, const float *a, size_t lda, size_t i, const float *b,
                           size_t ldb, size_t j, size_t depth);
     void (*multiply_columns)(float *tile, const float *a, size_t lda, size_t i, const float *b,

@@ -1,10 +1,10 @@
-/* os_cores.c: processors, their speed and the share of their time, as files of Linux describe them.
+/* os_cores.c: reads the processors, their speeds and the share of their time from files of Linux.
  *
- *     /sys/devices/system/cpu/online           which are on
- *     .../cpuN/cpu_capacity                    the kernel's own scale, where cores differ
- *     .../cpuN/cpufreq/cpuinfo_max_freq        where it has none
+ *     /sys/devices/system/cpu/online           processors that are online
+ *     .../cpuN/cpu_capacity                    relative speed, where the kernel reports it
+ *     .../cpuN/cpufreq/cpuinfo_max_freq        clock rate, used where cpu_capacity is missing
  *     /sys/devices/cpu_atom/cpus               the small cores of an x86 hybrid
- *     .../cpuN/regs/identification/midr_el1    what an ARM core is
+ *     .../cpuN/regs/identification/midr_el1    model of an ARM core
  *     the folders of os_cgroup.h               cpuset and quota, versions 1 and 2
  */
 #include "platform/os/os_cores.h"
@@ -62,8 +62,8 @@ static void keep_listed(fv_cores *c, const char *list)
 
 /* ---- how fast ---- */
 
-/* Reads a number from a file of every processor. False unless all have the file, since numbers of
- * different files are not comparable. */
+/* Reads a number from a file of every processor. Returns false unless all processors have the file,
+ * since numbers of different files are not comparable. */
 static bool read_numbers(uint32_t out[FV_PROCESSORS], const fv_cores *c, const char *root,
                          const char *file)
 {
@@ -86,7 +86,7 @@ static bool differ(const uint32_t *value, uint32_t n)
     return false;
 }
 
-/* Whether a core issues instructions in order: Cortex-A53, A35, A55, A510, A520. */
+/* Returns whether a core issues instructions in order: Cortex-A53, A35, A55, A510, A520. */
 static bool issues_in_order(const char *root, uint32_t id)
 {
     static const uint16_t parts[] = {0xd03, 0xd04, 0xd05, 0xd46, 0xd80};
@@ -110,8 +110,8 @@ static void read_capacities(fv_cores *c, const char *root)
             c->cpu[i].capacity = value[i];
         return;
     }
-    /* The clock rate alone does not compare different kinds of cores: small cores of a hybrid x86,
-     * and ARM cores that issue in order, multiply about half as much per cycle. */
+    /* The clock rate does not suffice to compare different kinds of cores: small cores of a hybrid
+     * x86, and ARM cores that issue in order, multiply about half as much per cycle. */
     char atoms[FV_LINE];
     const bool clocks = read_numbers(value, c, root, "cpufreq/cpuinfo_max_freq");
     const bool hybrid = fv_cgroup_line(atoms, root, "/sys/devices/cpu_atom/cpus");
@@ -124,7 +124,8 @@ static void read_capacities(fv_cores *c, const char *root)
 
 /* ---- how much of their time ---- */
 
-/* How many processors' worth of time a cgroup's folder allows; infinite if it sets no limit. */
+/* Returns how many processors' worth of time a cgroup's folder allows; infinite if it sets no
+ * limit. */
 static double quota_in(const char *root, const char *folder)
 {
     char line[FV_LINE];
@@ -150,7 +151,8 @@ static bool cpuset_in(char out[FV_LINE], const char *root, const char *folder)
            fv_cgroup_line(out, root, "%s/cpuset.cpus", folder);
 }
 
-/* The smallest quota of the group and of those above it counts, but only the nearest cpuset. */
+/* The share of processor time. The smallest quota of the group and its ancestors applies, but only
+ * the nearest cpuset. */
 struct share {
     fv_cores *cores;
     double quota;

@@ -1,5 +1,5 @@
-/* os_dmabuf.h: access by the host to memory that drivers share by a file descriptor (dma-buf); and
- * fences, which are descriptors too. */
+/* os_dmabuf.h: gives the host access to memory that drivers share by a file descriptor (dma-buf),
+ * and waits for fences, which are descriptors too. */
 #ifndef FOVEA_PLATFORM_OS_DMABUF_H
 #define FOVEA_PLATFORM_OS_DMABUF_H
 
@@ -9,25 +9,26 @@
 #include "base/status.h"
 
 typedef struct fv_os_dmabuf {
-    int fd; /* a duplicate of the caller's */
+    int fd; /* duplicate of the caller's descriptor */
     /* Whether the descriptor has caches to synchronise and fences; a memfd does not. */
     bool fences;
     uint64_t size;    /* bytes; 0: unknown */
-    const void *data; /* the mapped memory; NULL: the host may not read it, see `refused` */
-    int refused;      /* the error number */
+    const void *data; /* the mapped memory, or NULL if the host may not read it: see `refused` */
+    int refused;      /* the error number of the mapping, if `data` is NULL */
 } fv_os_dmabuf;
 
-/* Maps a dma-buf for reading, if possible; `size` bytes if its size is unknown. EINVAL if `fd` is
- * not a file descriptor, or the file has fewer bytes. */
+/* Maps a dma-buf for reading, if possible: `size` bytes if its size is unknown. Returns
+ * FOVEA_EINVAL if `fd` is not a file descriptor, or the file has fewer bytes. */
 fovea_status fv_os_dmabuf_open(fv_os_dmabuf *out, int fd, uint64_t size);
 void fv_os_dmabuf_close(fv_os_dmabuf *d);
 
-/* To be called before and after the host reads it, so that the host sees what other devices have
- * written, and keeps nothing of it in its caches. EIO. */
+/* Begin and end the host's reading, so that the host sees what other devices have written, and its
+ * caches keep none of it. Both return FOVEA_EIO on failure. */
 fovea_status fv_os_dmabuf_begin(const fv_os_dmabuf *d);
 void fv_os_dmabuf_end(const fv_os_dmabuf *d);
 
-/* Waits until a fence is signalled, or all writes to a dma-buf are done. ETIMEOUT, EINVAL. */
+/* Waits until a fence is signalled, or all writes to a dma-buf are done. Returns FOVEA_ETIMEOUT or
+ * FOVEA_EINVAL on failure. */
 fovea_status fv_os_fence_wait(int fd, double seconds);
 
 #endif

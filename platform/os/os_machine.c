@@ -1,4 +1,4 @@
-/* os_machine.c: the parts of os_machine.h that any POSIX system has. */
+/* os_machine.c: implements the parts of os_machine.h that any POSIX system has. */
 #define _GNU_SOURCE /* RLIMIT_MEMLOCK */
 #include "platform/os/os_machine.h"
 
@@ -38,7 +38,7 @@ fovea_status fv_machine_lock(void *p, uint64_t size, const char *what)
     if (mlock(p, (size_t)size) == 0)
         return FOVEA_OK;
     const int reason = errno;
-    munlock(p, (size_t)size); /* what of it was locked */
+    munlock(p, (size_t)size); /* unlocks the pages that were locked before the failure */
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         snprintf(text, sizeof text, "; the limit is %.1f MiB", (double)limit.rlim_cur / (1 << 20));
     return fv_fail(FOVEA_ENOMEM,

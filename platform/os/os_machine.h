@@ -10,8 +10,8 @@
 
 #include "base/status.h"
 
-/* Allocates a block whose address is a multiple of `align`, a power of two; NULL if there is no
- * memory. */
+/* Allocates a block whose address is a multiple of `align`, a power of two. Returns NULL if
+ * memory runs out. */
 void *fv_machine_alloc(size_t align, size_t size);
 void fv_machine_free_block(void *p);
 
@@ -19,34 +19,36 @@ void fv_machine_free_block(void *p);
 void fv_machine_advise_huge(void *p, uint64_t size);
 uint64_t fv_machine_page(void); /* bytes */
 
-/* Keeps the pages of [p, p + size) in main memory until they are unlocked; locks do not nest.
- * ENOMEM names `what` and the remedy. */
+/* Keeps the pages of [p, p + size) in main memory until they are unlocked; locks do not nest. On
+ * failure returns FOVEA_ENOMEM; the message names `what` and the remedy. */
 fovea_status fv_machine_lock(void *p, uint64_t size, const char *what);
 void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void); /* monotonic */
-/* Seconds that the threads of this process were ready to run but had no processor, because others
- * used it. NAN: unknown. */
+/* Returns the time, in seconds, for which threads of this process were ready to run but had no
+ * processor, because others used it. NAN means unknown. */
 double fv_machine_waited(void);
 uint64_t fv_machine_memory(void); /* bytes of main memory that the process may have; 0: unknown */
-uint64_t fv_machine_free(void);   /* bytes of it that are available now; UINT64_MAX: unknown */
+/* Bytes of that memory that are available now; UINT64_MAX: unknown */
+uint64_t fv_machine_free(void);
 /* Identifies this process: a forked child has another number. */
 uint64_t fv_machine_process(void);
 
 /* Sleeps while *word == seen, at most `seconds` (negative: without limit); may return early. */
 void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds);
-/* Sleeps for `seconds`, as exactly as the system can: the thread's timer slack is set to a minimum
- * meanwhile and restored afterwards. */
+/* Sleeps for `seconds`, as exactly as the system can: meanwhile the thread's timer slack is
+ * minimal. */
 void fv_machine_nap(double seconds);
-void fv_machine_wake(_Atomic uint32_t *word); /* all sleepers */
-/* A short pause for a thread that spins. */
+void fv_machine_wake(_Atomic uint32_t *word); /* wakes all sleepers */
+/* Pauses a spinning thread for a short time. */
 void fv_machine_pause(void);
 
-/* Which of the processors 0 to n - 1 the calling thread may use: at least one. */
+/* Sets allowed[i] for those of the processors 0 to n - 1 that the calling thread may use, at least
+ * one. */
 void fv_machine_allowed(bool *allowed, uint32_t n);
-/* Restricts the calling thread to these processors; a hint. */
+/* Restricts the calling thread to these processors. This is a hint. */
 void fv_machine_pin(const uint32_t *cpus, uint32_t n);
-/* The processor that the calling thread runs on, or UINT32_MAX: unknown. */
+/* Returns the processor that the calling thread runs on, or UINT32_MAX: unknown. */
 uint32_t fv_machine_here(void);
 void fv_machine_name_thread(const char *name);
 
@@ -55,8 +57,8 @@ void fv_machine_name_thread(const char *name);
 uint64_t fv_machine_float_enter(void);
 void fv_machine_float_leave(uint64_t mode);
 
-/* Instructions of 64-bit ARM and of RISC-V that the system reports, and whose registers it saves.
- * On x86-64 the processor itself is asked. */
+/* Instructions of 64-bit ARM and of RISC-V that the system reports and whose registers it saves. On
+ * x86-64, CPUID reports them. */
 enum fv_machine_instruction {
     FV_MACHINE_FP16 = 1 << 0, /* arithmetic of 16-bit floats, also in vectors */
     FV_MACHINE_DOT = 1 << 1,  /* products of int8, summed by fours */
@@ -66,7 +68,7 @@ enum fv_machine_instruction {
 };
 uint32_t fv_machine_instructions(void); /* not on Windows */
 
-/* Name of the processor, at most size - 1 characters. */
+/* Writes the name of the processor to `out`, at most size - 1 characters. */
 void fv_machine_cpu_name(char *out, size_t size);
 
 #endif

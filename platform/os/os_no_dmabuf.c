@@ -1,4 +1,4 @@
-/* os_no_dmabuf.c: os_dmabuf.h for systems without such descriptors. */
+/* os_no_dmabuf.c: implements os_dmabuf.h for systems without such descriptors. */
 #include "platform/os/os_dmabuf.h"
 
 fovea_status fv_os_dmabuf_open(fv_os_dmabuf *out, int fd, uint64_t size)

@@ -40,10 +40,10 @@ struct mapping {
     struct timespec written;
     struct timespec changed;
     uint64_t offset;
-    bool settled; /* the file had not changed just before it was mapped */
+    bool settled; /* whether the file had not changed just before it was mapped */
 };
 
-/* Seconds after which a file system records a different time for a change. */
+/* Seconds within which a file system may record the same time for two changes. */
 #define TICK 2
 
 static bool is_settled(const struct stat *st)
@@ -159,7 +159,7 @@ static uint64_t nanoseconds(struct timespec t)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Leaves out the device's number, which may change when the system restarts. */
+/* Leaves out the number of the device, which may change when the system restarts. */
 bool fv_os_identity(const void *handle, uint64_t id[FV_OS_IDENTITY])
 {
     const struct mapping *m = handle;
@@ -328,8 +328,8 @@ struct fv_os_lock {
     char path[];
 };
 
-/* Opens the lock's file and locks it. 1: locked; 0: someone else has it; -1: the file is gone, or
- * cannot be opened. */
+/* Opens the lock's file and locks it. Returns 1 if it is locked, 0 if someone else has the lock,
+ * and -1 if the file is gone or cannot be opened. */
 static int try_lock(fv_os_lock *l)
 {
     struct stat st;
@@ -374,14 +374,15 @@ void fv_os_unlock_file(fv_os_lock *l)
 
 /* ---- folders ---- */
 
-/* Whether only this user or the administrator can have created the file and can change it. */
+/* Returns whether only this user or the administrator can have created the file and can change it.
+ */
 static bool is_ours(const struct stat *st)
 {
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Makes a folder; returns 0 if it exists now, else an errno. For an existing folder some systems
- * return the error that its parent is not writable instead of EEXIST. */
+/* Creates a folder. Returns 0 if the folder now exists, else an errno. For an existing folder some
+ * systems report that its parent is not writable, instead of EEXIST. */
 static int make_folder(const char *path, mode_t mode)
 {
     if (mkdir(path, mode) == 0)
@@ -530,8 +531,8 @@ fovea_status fv_os_each_file(const char *path, fovea_status (*visit)(void *ctx, 
     return status;
 }
 
-/* Gets the state of a file in a folder, without following links; *file: its path. False if it no
- * longer exists. */
+/* Gets the state of a file in a folder, without following links, and sets `file` to its path.
+ * Returns false if the file no longer exists. */
 static bool look_in(struct stat *st, char file[PATH], const char *folder, const char *name)
 {
     return snprintf(file, PATH, "%s/%s", folder, name) < PATH && lstat(file, st) == 0;
@@ -559,7 +560,7 @@ void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char 
                 since = t;
             }
         }
-        /* Empty files are only removed if no bytes are to stay. */
+        /* Empty files are only removed if no bytes are to be kept. */
         again = (bytes > most || most == 0) && oldest[0] && unlink(oldest) == 0;
     }
     closedir(folder);

@@ -1,5 +1,5 @@
-/* dot_neon.h: products of 8-bit numbers on plain NEON, which adds them in pairs. The sums over the
- * two halves of the steps are kept separately. */
+/* dot_neon.h: multiplies 8-bit numbers on plain NEON, which adds the products in pairs. Each half
+ * of the steps has its own accumulators. */
 #include "platform/cpu/arm/whole_neon.h"
 
 #define SPLIT 2

@@ -1,12 +1,12 @@
 /* gemm_dot.h: tiles of GEMM with weights in bfloat16 and activations in float32, by FEAT_BF16's
  * instruction, which multiplies 2 rows by 2 columns over 4 steps of k.
  *
- * An activation is split into the sum of two bfloat16, with a relative error of at most 2^-17. Sums
- * are float32; if K is at least LEAST_K, their rounding errors are as large. Panels keep the 4
- * steps of a group together:
+ * An activation is split into the sum of two bfloat16, with a relative error of at most 2^-17.
+ * Accumulators are float32; if K is at least LEAST_K, their rounding errors are as large. Panels
+ * keep the 4 steps of a group together:
  *
- *   weight                                    activations, of take()
- *   K4/4 x nr x 4 bfloat16                    K4/4 x (m x 4 leading parts, m x 4 of what is left)
+ *   weight                                    activations, as take() writes them
+ *   K4/4 x nr x 4 bfloat16                    K4/4 x (m x 4 leading parts, m x 4 remainders)
  */
 #include "platform/cpu/arm/panel_bf16.h"
 
@@ -30,7 +30,7 @@ static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
     }
 }
 
-/* Rows i and i + 1, with zeros if there is no row i + 1. */
+/* Returns the number of rows i and i + 1 of m, with zeros for a row beyond m. */
 FV_FN bfloat16x8_t two_rows(const bfloat16_t *a, int i, int m)
 {
     if (i + 1 < m)
@@ -65,7 +65,7 @@ FV_FN void pair_rows(float *acc, const float *a, const bfloat16_t *w, size_t gro
                      bool first, const char *prefetch)
 {
     const bfloat16_t *in = (const bfloat16_t *)(const void *)a;
-    float32x4_t sum[MR / 2][NR / 2]; /* each is of two rows by two columns, row by row */
+    float32x4_t sum[MR / 2][NR / 2]; /* each vector holds two rows by two columns, row by row */
     FV_UNROLL
     for (int i = 0; i < m; i += 2) {
         FV_UNROLL

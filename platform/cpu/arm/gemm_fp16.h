@@ -15,8 +15,8 @@ static void narrow(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_F16, src, FV_F32, n);
 }
 
-/* Exponent bits of the power of two that scales a row whose largest absolute value is `top`. For
- * rows that are infinite, NaN or close to overflow it is the smallest power. */
+/* Returns the exponent bits of the power of two that scales a row whose largest absolute value is
+ * `top`. Rows that are infinite, NaN or close to overflow get the smallest power. */
 FV_FN uint32_t exponent_of_scale(float top)
 {
     const uint32_t exponent = fv_bits_of_float(top) >> 23 & 255;
@@ -41,7 +41,8 @@ static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
         back[i] = fv_float_of_bits((254 - exponent) << 23);
     }
     for (size_t g = 0; g < groups; g++) {
-        float16x4_t group[MR]; /* the first replaces its floats */
+        /* All rows are read first, because the group's float16 overwrite its floats. */
+        float16x4_t group[MR];
         for (uint32_t i = 0; i < m; i++)
             group[i] = vcvt_f16_f32(vmulq_f32(scale[i], vld1q_f32(panel + (g * m + i) * 4)));
         for (uint32_t i = 0; i < m; i++)
@@ -50,8 +51,8 @@ static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
     memcpy(panel, back, m * sizeof *back);
 }
 
-/* sum + x[lane] * row; x must be in one of the first 16 registers. In assembly, because GCC turns
- * the intrinsic into a broadcast of the lane and a multiply-add. */
+/* Returns sum + x[lane] * row. x must be in one of the first 16 registers. This is assembly because
+ * GCC compiles the intrinsic to a broadcast of the lane and a multiply-add. */
 FV_FN float16x8_t fma_lane(float16x8_t x, int lane, float16x8_t row, float16x8_t sum)
 {
     switch (lane) {

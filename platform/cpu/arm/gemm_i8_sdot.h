@@ -3,9 +3,9 @@
  * cores do not wait for loads:
  *
  *   v0, v1       four columns of the weight each
- *   v2 .. v4     four rows each; a product takes a row from a lane. Of 11 rows the last four
+ *   v2 .. v4     four rows each; a product reads a row from a lane. With 11 rows, the last four
  *                begin at row 7
- *   v8 .. v31    sums: two vectors of each row
+ *   v8 .. v31    accumulators: two vectors per row
  *
  * An operand is loaded as soon as the previous group no longer needs its register. The last group
  * loads itself again instead of the next, so that nothing beyond an operand is read.
@@ -82,8 +82,8 @@ FV_FN int32x4_t add_products(int32x4_t sum, int8x16_t columns, int8x16_t rows, i
     }
 }
 
-/* The first of the four rows that are loaded together for rows from i on. None of the four is
- * beyond m. */
+/* Returns the first of the four rows that are loaded together for rows from i on. None of the four
+ * is beyond m. */
 FV_FN int first_row(int i, int m)
 {
     return i + 4 <= m || m < 4 ? i : m - 4;

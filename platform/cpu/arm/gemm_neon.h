@@ -1,9 +1,9 @@
-/* gemm_neon.h: tiles of float32 weights on NEON. Six rows by 16 columns take all 32 registers,
- * which compilers do not manage by themselves:
+/* gemm_neon.h: tiles of float32 weights on NEON. A tile of six rows by 16 columns needs all 32
+ * registers. Compilers do not find such an allocation:
  *
  *   v0 .. v5     four steps of k of each row; a multiply-add takes one from a lane
  *   v6, v7       four columns of the weight each, loaded a row's length before they are needed
- *   v8 .. v31    sums: four vectors of each row
+ *   v8 .. v31    accumulators: four vectors per row
  *
  * The last group of steps loads itself once more instead of the next, so that nothing beyond an
  * operand is read.
@@ -16,8 +16,8 @@
 #define ROWS_6(w, k, s0, s1, s2, s3, s4, s5)                                                       \
     ROWS_5(w, k, s0, s1, s2, s3, s4, s5) FMA(s5, w, "v5", k)
 
-/* Multiplies four columns of a step, then loads the next ones into the same register, from `next`
- * bytes further on. */
+/* Multiplies four columns of a step, then loads the columns that are `next` bytes further on into
+ * the same register. */
 #define COLUMNS(M, w, k, next, ...) ROWS_##M(w, k, __VA_ARGS__) "ldr q" w ", [%[w], #" #next "]\n"
 #define FIRST(M, k, next) COLUMNS(M, "6", k, next, "v8", "v12", "v16", "v20", "v24", "v28")
 #define SECOND(M, k, next) COLUMNS(M, "7", k, next, "v9", "v13", "v17", "v21", "v25", "v29")

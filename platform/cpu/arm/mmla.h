@@ -3,12 +3,13 @@
  *
  *   weight: groups x nr x 8 bytes             activations: groups x m x 8 bytes
  *
- * Twelve rows by 8 columns take all 32 registers, which compilers do not manage by themselves:
+ * A tile of twelve rows by 8 columns needs all 32 registers. Compilers do not find such an
+ * allocation:
  *
  *   v0 .. v3     two columns of the weight each, loaded half a group before they are needed
- *   v4 .. v7     two rows each: the first and the second four rows of a group, and in place of
- *                the first the third; the next group has the registers the other way round
- *   v8 .. v31    sums of two rows and two columns: four of each two rows
+ *   v4 .. v7     two rows each: the first and the second four rows of a group; then the third four
+ *                replace the first; the next group swaps the two pairs of registers
+ *   v8 .. v31    accumulators of two rows by two columns: four per two rows
  *
  * The last group of steps loads itself once more instead of the next, so that nothing beyond an
  * operand is read.
@@ -91,7 +92,7 @@ FV_FN square add_product(square sum, uint8x16_t rows, uint8x16_t columns)
     return sum;
 }
 
-/* Rows i and i + 1, with zeros if there is no row i + 1. */
+/* Returns the number of rows i and i + 1 of m, with zeros for a row beyond m. */
 FV_FN uint8x16_t two_rows(const uint8_t *a, int i, int m)
 {
     if (i + 1 < m)
@@ -152,7 +153,7 @@ FV_FN square second_halves(square x, square y)
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *prefetch)
 {
-    /* Sums of any type are stored as bits; those of 0 are 0. */
+    /* Accumulators of any type are stored as bits; the bits of 0 are zero in every type. */
     uint32_t *out = (uint32_t *)(void *)acc;
     square sum[MR / 2][NR / 2] = {{{0}}};
     for (uint32_t i = 0; !first && i < m; i += 2)

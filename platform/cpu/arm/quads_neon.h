@@ -2,7 +2,7 @@
  * steps, FEAT_I8MM 2 x 2 rows over eight steps. Both take signed numbers. */
 #define FV_QUERY_OFF 0
 #define FV_WEIGHT_OFF -128
-#define FV_BY_DEPTH 1 /* a register of values then serves a whole group of steps */
+#define FV_BY_DEPTH 1 /* then one register of values serves a whole group of steps */
 typedef int8_t fv_number;
 typedef int32x4_t fv_whole;
 
@@ -99,7 +99,7 @@ FV_FN void fv_whole_tile_add(fv_whole acc[FV_TILE_M][FV_TILE_N], int vecs, const
     }
     (void)am;
 #ifndef __clang__
-#pragma GCC unroll 1 /* unrolled, all of a tile's groups would not fit the registers */
+#pragma GCC unroll 1 /* if unrolled, the groups of a tile would not fit in the registers */
 #endif
     for (size_t g = 0; g < groups; g++, a += ak, b += ldb * FV_STEPS) {
         int8x16_t col[2 * FV_TILE_N];

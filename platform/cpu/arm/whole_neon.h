@@ -12,7 +12,7 @@ FV_FN fv_v of_whole(const int32_t *x, int32_t off)
 
 FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
 {
-    (void)total; /* nothing has a bias */
+    (void)total; /* not needed: no operand has an offset */
     FV_UNROLL
     for (int v = 0; v < FV_ROTATED; v += 4) {
         const int16x8_t low =

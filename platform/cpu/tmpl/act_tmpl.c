@@ -1,4 +1,4 @@
-/* act_tmpl.c: ACT in vec.h's vector functions. */
+/* act_tmpl.c: implements ACT with vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"

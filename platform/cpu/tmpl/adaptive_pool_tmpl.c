@@ -1,4 +1,5 @@
-/* adaptive_pool_tmpl.c: ADAPTIVE_POOL in vec.h's vector functions: vectors are channels. */
+/* adaptive_pool_tmpl.c: implements ADAPTIVE_POOL with vec.h's vector functions. A vector holds
+ * channels. */
 #include "ops/ref/ref_adaptive_pool.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"

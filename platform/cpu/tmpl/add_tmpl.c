@@ -1,4 +1,4 @@
-/* add_tmpl.c: ADD in vec.h's vector functions. */
+/* add_tmpl.c: implements ADD with vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"

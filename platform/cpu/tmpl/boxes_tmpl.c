@@ -1,4 +1,4 @@
-/* boxes_tmpl.c: SINE, DEFORM and REFINE in vec.h's vector functions. */
+/* boxes_tmpl.c: implements SINE, DEFORM and REFINE with vec.h's vector functions. */
 #include <math.h>
 
 #include "ops/contracts/rows.h"
@@ -7,7 +7,8 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 
-/* sin(2 pi t) for |t| < 1, from the sine or cosine of the distance to the nearest quarter turn. */
+/* Returns sin(2 pi t) for |t| < 1, from the sine or cosine of the distance to the nearest quarter
+ * turn. */
 FV_FN fv_v sine(fv_v t)
 {
     t = fv_sub(t, fv_round(t));
@@ -20,13 +21,13 @@ FV_FN fv_v sine(fv_v t)
 }
 
 #if FV_FUSED
-/* The exact rounding error of a product: a b - p, where p is a b rounded to float. */
+/* Returns the exact rounding error of a product: a b - p, where p is a b rounded to float. */
 FV_FN fv_v product_error(fv_v a, fv_v b, fv_v p)
 {
     return fv_fma(a, b, fv_neg(p));
 }
 #else
-/* The leading 12 bits of x's significand, so that a product of two such halves is exact. */
+/* Returns the leading 12 bits of x's significand, so that a product of two such halves is exact. */
 FV_FN fv_v first_bits(fv_v x)
 {
     const fv_v wide = fv_mul(x, fv_set(4097.f));
@@ -41,8 +42,8 @@ FV_FN fv_v product_error(fv_v a, fv_v b, fv_v p)
 }
 #endif
 
-/* The fractional part of x times the rates from i on, in revolutions. `low`, unless NULL, has the
- * low-order parts of the rates. */
+/* Returns the fractional part of x times the rates from i on, in revolutions. `low`, unless NULL,
+ * has the low-order parts of the rates. */
 FV_FN fv_v revolutions_of(fv_v x, const float *rate, const float *low, size_t i, int n)
 {
     const fv_v most = fv_set(0x1p22f), r = fv_load_n(rate + i, n), revolutions = fv_mul(x, r);
@@ -91,8 +92,8 @@ FV_FN void scale_values(float *out, float factor, size_t d)
     }
 }
 
-/* Deformable attention of one head for one row; the pointers are to the head's offsets, weights and
- * result. */
+/* Computes the deformable attention of one head for one row. The pointers are to the head's
+ * offsets, weights and result. */
 FV_FN void attend(const fv_args *a, const float *values, const float *box, const float *offset,
                   const float *weight, float *out)
 {

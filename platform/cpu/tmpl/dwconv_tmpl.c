@@ -1,5 +1,5 @@
-/* dwconv_tmpl.c: DWCONV in vec.h's vector functions: vectors are channels, and TOKENS neighbours in
- * a row of the grid share every load of weights and of input.
+/* dwconv_tmpl.c: implements DWCONV with vec.h's vector functions. A vector holds channels, and
+ * TOKENS neighbours in a row of the grid share every load of weights and of input.
  *
  *   one kernel row, size 3:      in   x-1  x  x+1 x+2 x+3        each vector of channels is
  *                                      |\ / \ / \ / \ /|         loaded once, and used by the up
@@ -13,7 +13,7 @@
 #include "platform/cpu/vec/row.h"
 
 enum { STRIP = 128 }; /* channels, a multiple of every FV_W */
-/* outputs whose sums are in registers, together with the weights of a filter row */
+/* Outputs whose accumulators stay in registers, together with the weights of a filter row. */
 enum { TOKENS = 6 };
 
 /* A row of a grid, for one strip of channels. Pointers are at the strip's first channel. */

@@ -1,4 +1,4 @@
-/* foveated_bf16_tmpl.c: FOVEATED attention with products of bfloat16. */
+/* foveated_bf16_tmpl.c: computes FOVEATED attention with products of bfloat16. */
 #include "platform/cpu/tmpl/foveated_rows.h"
 
 void FV_NAME(fv_k_foveated_bf16)(const fv_args *a, const fv_call *c)

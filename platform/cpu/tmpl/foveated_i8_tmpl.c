@@ -1,5 +1,5 @@
-/* foveated_i8_tmpl.c: FOVEATED attention with products of 8-bit integers. */
-#define FV_TILE_N 2 /* vectors of queries */
+/* foveated_i8_tmpl.c: computes FOVEATED attention with products of 8-bit integers. */
+#define FV_TILE_N 2 /* vectors of queries per tile */
 #include "platform/cpu/tmpl/softmax_i8_tiles.h"
 
 #include "ops/foveated.h"

@@ -1,12 +1,12 @@
-/* foveated_rows.h: FOVEATED attention. The keys that a block of the grid's queries sees are
- * gathered into tiles. */
+/* foveated_rows.h: computes FOVEATED attention. The keys that a block of the grid's queries sees
+ * are gathered into tiles. */
 #include "platform/cpu/tmpl/softmax_tiles.h"
 
 #include <math.h>
 
 #include "ops/foveated.h"
 
-enum { QUERIES = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK, KEYS = 256 /* of a tile, at most */ };
+enum { QUERIES = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK, KEYS = 256 /* keys per tile, at most */ };
 
 /* The keys of a tile before they are packed. */
 typedef struct gathered {

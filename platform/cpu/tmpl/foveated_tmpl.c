@@ -1,4 +1,4 @@
-/* foveated_tmpl.c: FOVEATED attention in float32, and CELLS. */
+/* foveated_tmpl.c: computes FOVEATED attention in float32, and CELLS. */
 #define FV_OPERANDS_EXACT
 #include "platform/cpu/tmpl/foveated_rows.h"
 

@@ -1,5 +1,5 @@
-/* foveated_walk.h: FOVEATED: goes through the blocks of a call's queries, and for each through the
- * keys that it sees. The including file must define the types head and `gathered` and the functions
+/* foveated_walk.h: visits the blocks of queries of a FOVEATED call, and for each block the keys
+ * that it sees. The including file must define the types head and `gathered` and the functions
  * add_run(), attend_gathered() and write_part().
  */
 #ifndef FOVEA_PLATFORM_FOVEATED_WALK_H

@@ -1,4 +1,4 @@
-/* gates_tmpl.c: GATES in vec.h's vector functions. */
+/* gates_tmpl.c: implements GATES with vec.h's vector functions. */
 #include <float.h>
 #include <math.h>
 
@@ -6,15 +6,16 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 
-/* Loads the vector at i of n values. Lanes beyond them get a value so small that its exponential is
- * 0. */
+/* Loads the vector at i of n values. Lanes beyond n get a value so small that its exponential is 0.
+ */
 FV_FN fv_v logits(const float *x, size_t i, int lanes)
 {
     const fv_v low = fv_set(FLT_MAX);
     return fv_sub(fv_load_n(x + i, lanes), fv_sub(low, fv_first_n(low, lanes)));
 }
 
-/* For at most FV_W heads, which is usual: the row stays in one register. */
+/* Computes the gates of at most FV_W heads, which is the usual case: the row stays in one register.
+ */
 FV_FN void gates_one(float *y, const float *x, int n, fv_v total)
 {
     const fv_v v = logits(x, 0, n);

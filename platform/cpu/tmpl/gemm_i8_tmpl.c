@@ -1,11 +1,11 @@
-/* gemm_i8_tmpl.c: tiles of GEMM with 8-bit integers, and how rows are quantised for them, as
+/* gemm_i8_tmpl.c: computes tiles of GEMM with 8-bit integers, and quantises rows for them as
  * src/ops/quantise.h defines.
  *
  * DOTS: the file that defines how a level multiplies: SPLIT, the sums per column (the tile adds
  * them up); INTERLEAVE, the steps of a column that one instruction multiplies, if not STEPS; BIAS,
  * the offset that instructions need on the weight; and
  *
- *   number                      what rows are packed as: int8_t or, of products of 16 bits, int16_t
+ *   number                      type of packed rows: int8_t, or int16_t for products of 16 bits
  *   sums                        a vector of sums: FV_W / SPLIT columns
  *   none()                      of zeros
  *   columns(w)                  the numbers of one instruction for each of these columns, from w on
@@ -17,14 +17,14 @@
  *                               vector of sums, where BIAS is not 0
  *   total_of(total)             the sum of its lanes
  *
- * A level that multiplies 8 bits by an instruction defines PIXELS: it multiplies pixels of a
- * convolution in place, and has
+ * A level with an instruction that multiplies 8-bit numbers defines PIXELS. It multiplies the
+ * pixels of a convolution in place, and also defines
  *
  *   begin(x)                    a vector of sums that begin with x
  *   as_floats(sum)              FV_W sums as floats
  *
- * TILES: the file of a level that does better than a vector at a time; it defines tile(), BIAS,
- * number and the last three. */
+ * TILES: the file of a level whose tiles are faster than the loops below. It defines tile(), BIAS,
+ * number and the last three of the first list. */
 #include "platform/cpu/vec/vec.h"
 
 #if defined FV_ISA_AVX512_VNNI
@@ -127,8 +127,8 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
         }                                                                                          \
     }
 
-/* Products of m rows by a panel. Row i's first four steps are at a + i ld; each next four are
- * `step` numbers further on. */
+/* Multiplies m rows by a panel. Row i's first four steps are at a + i ld; each following group of
+ * four is `step` numbers further on. */
 FV_FN void dot_rows(int32_t *acc, const number *a, size_t ld, size_t step, const int8_t *w,
                     size_t groups, int m, const char *prefetch)
 {
@@ -243,7 +243,7 @@ static void add_scaled(float *acc, const float *whole, const float *scale, uint3
 #define TAPS
 #endif
 
-/* The sums of row i of a tile from column j on, scaled to floats. */
+/* Returns the sums of row i of a tile from column j on, scaled to floats. */
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
     const int32_t *at = (const int32_t *)(const void *)acc + NR * i + j;
@@ -255,8 +255,8 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 
 /* ---- rows ---- */
 
-/* Rotates and quantises a row, with zeros up to a multiple of 64; returns its scale. `rotated`: a
- * buffer for the rotated row. */
+/* Rotates and quantises a row, and fills it with zeros up to a multiple of 64; returns its scale.
+ * `rotated` is a buffer for the rotated row. */
 FV_FN float quantise_row(number *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
                          uint32_t block, float *rotated)
 {

@@ -1,6 +1,6 @@
 /* gemm_microkernel.h: the parts that all microkernels of GEMM and CONV share: loops over the rows
- * of a tile, the epilogue, hooks and kernels. Included where MR, VECS, NR, TILE, PANEL, KC and RATE
- * are defined, and STEPS where the steps that panels keep together are not 4. */
+ * of a tile, the epilogue, hooks and kernels. The including file defines MR, VECS, NR, TILE, PANEL,
+ * KC and RATE, and STEPS if the groups of its panels do not have 4 steps. */
 #include <string.h>
 
 #include "platform/cpu/cpu_kernels.h"
@@ -130,14 +130,14 @@ static void finish(const fv_gemm_out *o, const float *acc)
     }
 }
 
-/* Rows of floats as bfloat16. */
+/* Rounds rows of floats to bfloat16. */
 FV_FN void round_rows(uint16_t *dst, const float *src, size_t n)
 {
     fv_row_convert(dst, FV_BF16, src, FV_F32, n);
 }
 
-/* Whether a problem multiplies bfloat16 by bfloat16: its rows are bfloat16, or may be rounded to
- * it. */
+/* Returns whether a problem multiplies bfloat16 by bfloat16: its rows are bfloat16, or may be
+ * rounded to it. */
 FV_FN bool is_of_bf16(const fv_problem *p)
 {
     return p->weight == FV_BF16 && (p->in == FV_BF16 || p->acc == FV_BF16);

@@ -79,8 +79,9 @@ FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t 
 #define SUMS sums_of
 #include "platform/cpu/tmpl/gemm_microkernel.h"
 
-/* The sums of row i of a tile from column j on. Weights of I8 are multiplied as unscaled integers,
- * and the column's scale is applied here: one product per sum instead of one per weight. */
+/* Returns the sums of row i of a tile from column j on. Weights of I8 are multiplied as unscaled
+ * integers, and the column's scale is applied here: one product per sum instead of one per weight.
+ */
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
     const fv_v sum = fv_load(acc + NR * i + j);
@@ -122,8 +123,8 @@ FV_FN void add_group(fv_v sum[MR][VECS], const float *a, size_t ld, const void *
     }
 }
 
-/* How many bytes in advance narrow weights are prefetched when only one tile reads them. Each step
- * has so few bytes that the hardware prefetcher comes too late. */
+/* The prefetch distance in bytes for narrow weights that only one tile reads. A step has so few
+ * bytes that the hardware prefetcher is too late. */
 enum { SOON = 2048 };
 FV_FN void fetch_group(const void *w, enum fv_type type)
 {

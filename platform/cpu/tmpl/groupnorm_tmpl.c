@@ -1,4 +1,4 @@
-/* groupnorm_tmpl.c: GROUPNORM_REDUCE and GROUPNORM in vec.h's vector functions. */
+/* groupnorm_tmpl.c: implements GROUPNORM_REDUCE and GROUPNORM with vec.h's vector functions. */
 #include <math.h>
 
 #include "ops/contracts/rows.h"
@@ -6,7 +6,7 @@
 #include "platform/cpu/vec/act.h"
 #include "platform/cpu/vec/row.h"
 
-/* vectors of channels whose sums, or whose scales and offsets, stay in registers */
+/* Vectors of channels whose accumulators, or whose scales and offsets, stay in registers. */
 enum { BLOCK = 4 };
 /* rows whose statistics are computed and merged at a time; they stay in the cache for a second
  * pass */

@@ -35,8 +35,8 @@ FV_FN fv_v channels(const head_rows *r, size_t j, size_t i, int n)
 /* Vectors of channels whose sums over the keys stay in registers. */
 enum { BLOCK = 4 };
 
-/* Computes the means over the tokens of `vecs` vectors of n channels each, from channel i on. Sums
- * are in the order of the tokens, as the op's contract requires. */
+/* Computes, for each channel of `vecs` vectors of n channels from channel i on, the mean over the
+ * tokens. Sums are in the order of the tokens, as the op's contract requires. */
 FV_FN void find_means(float *mean, const head_rows *r, size_t i, int vecs, int n)
 {
     fv_v sum[BLOCK];
@@ -76,8 +76,8 @@ static void quantise_keys(char *out, const fv_keys_i8 *l, const head_rows *r, fl
     }
 }
 
-/* Computes the largest absolute values over all keys of `vecs` vectors of n channels each, from
- * channel i on; NaN where a value is infinite or NaN. */
+/* Computes, for each channel of `vecs` vectors of n channels from channel i on, the largest
+ * absolute value over all keys. It is NaN if any of the channel's values is infinite or NaN. */
 FV_FN void find_tops(float *top, const head_rows *r, size_t i, int vecs, int n)
 {
     fv_v most[BLOCK], poison[BLOCK];
@@ -124,7 +124,7 @@ static void quantise_values(char *out, const fv_keys_i8 *l, const head_rows *r, 
         }
 }
 
-/* Floats of scratch that the functions above take. */
+/* Returns the floats of scratch that the functions above need. */
 static size_t keys_i8_scratch(const fv_problem *p)
 {
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];

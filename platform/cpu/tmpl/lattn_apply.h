@@ -22,8 +22,8 @@ typedef struct queries {
     bool plain; /* not normalised */
 } queries;
 
-/* For each row of a block: z of each stream, and w. From them follow the row's result, scale o +
- * mean vmean, and the row's statistics. */
+/* For each row of a block: z of each stream, and w. The row's result is scale o + mean vmean; its
+ * statistics follow from z and w too. */
 typedef struct weights {
     float z[FV_STREAMS][BLOCK], w[BLOCK];
     float scale[FV_STREAMS][BLOCK], mean[BLOCK];

@@ -1,5 +1,5 @@
-/* lattn_layout.h: the scratch of a call of LATTN_REDUCE and LATTN_APPLY, and how rows get into it
- * and into the register tile. mech/mech.h must be included before it. */
+/* lattn_layout.h: the scratch of a call of LATTN_REDUCE and LATTN_APPLY, and functions that convert
+ * rows and copy them to it. mech/mech.h must be included before it. */
 #ifndef FOVEA_PLATFORM_TMPL_LATTN_LAYOUT_H
 #define FOVEA_PLATFORM_TMPL_LATTN_LAYOUT_H
 
@@ -15,15 +15,15 @@ enum {
     BLOCK = 192, /* rows whose features and values stay in L1 and L2 */
     /* states are plain sums, so a block is added to a state without merging */
     SUMS = !CENTRED && !SHIFT,
-    /* Vectors of a key that are mapped together. A row is on a page of its own, so it is better to
-     * visit it once, while the sums of its features stay in registers. */
+    /* Vectors of a key that are mapped together. Each row is on a page of its own, so it is better
+     * to read all of it at one visit, while the sums of its features stay in registers. */
     VECTORS = FV_REGS >= 32 ? 4 : 2,
 };
 
-/* Sizes: dp is d rounded up, `width` that of a row of features. The values of stream s are packed
- * from column s * streamp on. The other fields are offsets in a call's scratch: stat[0] is of keys,
- * stat[1] of queries. Rows that are not stored as floats are converted in `k` (keys or queries) and
- * `v` (values or results). */
+/* Sizes: dp is d rounded up; `width` is that of a row of features. The values of stream s are
+ * packed from column s * streamp on. The other fields are offsets in a call's scratch: stat[0] is
+ * for keys, stat[1] for queries. Rows that are not stored as floats are converted in `k` (keys or
+ * queries) and `v` (values or results). */
 typedef struct layout {
     const fv_lattn_bf16 *by; /* NULL: products of floats */
     size_t heads, d, dv, dp, width, stream, streamp, dvp;
@@ -59,8 +59,8 @@ static layout lay_out(const fv_problem *p, size_t rows, const fv_lattn_bf16 *by)
 
 /* ---- what REDUCE and APPLY share ---- */
 
-/* The rows to prefetch while rows [r, r + n) are computed: the next rows of the head, else the next
- * head's, else those of the next call. */
+/* Returns the rows to prefetch while rows [r, r + n) are computed: the next rows of the head, else
+ * the next head's, else those of the next call. */
 FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, size_t head,
                          size_t r, size_t n)
 {
@@ -71,7 +71,8 @@ FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, 
     return x + c->rows * ld + c->col0 * d;
 }
 
-/* Rows in a block, when a call's rows are split into blocks of nearly equal size. */
+/* Returns the number of rows in a block, when a call's rows are split into blocks of nearly equal
+ * size. */
 static size_t block_rows(size_t rows)
 {
     const size_t blocks = (rows + BLOCK - 1) / BLOCK;
@@ -90,8 +91,8 @@ FV_FN stored stored_as(const fv_args *a, const fv_call *c, int operand)
     return (stored){c->p[operand], a->ld[operand], (enum fv_type)a->type[operand]};
 }
 
-/* Where rows from row r on, `width` columns from column `col` on, are as floats, with a stride of
- * `*ld`: in place if they are stored as floats, else in `buffer`. */
+/* Returns the number of rows from row r on, `width` columns from column `col` on, as floats with a
+ * stride of *ld: in place if they are stored as floats, else in `buffer`. */
 static float *floats_at(float *buffer, size_t *ld, const stored *s, size_t r, size_t col,
                         size_t width)
 {
@@ -99,7 +100,8 @@ static float *floats_at(float *buffer, size_t *ld, const stored *s, size_t r, si
     return s->type == FV_F32 ? (float *)s->x + r * s->ld + col : buffer;
 }
 
-/* n of them. */
+/* Returns n rows from row r on as floats, converted into `buffer` if they are not stored as floats.
+ */
 static const float *get_floats(float *buffer, size_t *ld, const stored *s, size_t r, size_t n,
                                size_t col, size_t width)
 {

@@ -7,8 +7,8 @@
 /* Merges the state `p` into `s`.
  *
  * CENTRED: the primed state p has `np` tokens, s has `n`. S about their common mean is S + S' + u^T
- * (vmean' - vmean), where u = (n w' - np w) / (n + np). All differences are taken before anything
- * is multiplied. */
+ * (vmean' - vmean), where u = (n w' - np w) / (n + np). All differences are computed before any
+ * product. */
 static void merge_state(float *s, const float *p, const layout *l)
 {
     const fv_lattn_state *at = &l->state;

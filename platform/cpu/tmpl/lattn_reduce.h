@@ -34,9 +34,9 @@ FV_FN void put(float *y, fv_v x, int n, bool add)
     fv_store_n(y, add ? fv_add(fv_load_n(y, n), x) : x, n);
 }
 
-/* Packs values minus their mean. `rest` becomes the mean of the packed values, which is not quite 0
- * because of rounding and with which S is corrected. If operands are rounded to bfloat16, it is the
- * mean after that. */
+/* Packs values minus their mean. `rest` becomes the mean of the packed values, which rounding keeps
+ * from being exactly 0, and which corrects S. If operands are rounded to bfloat16, `rest` is the
+ * mean after that rounding. */
 static void centre_values(float *right, float *rest, float *state, const layout *l, const float *v,
                           size_t ldv, size_t rows)
 {
@@ -221,7 +221,7 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
         block.gate = &one;
         block.ldg = 0;
     }
-    /* small builds: one loop less is worth a product by 1 */
+    /* In small builds, one loop less is worth a multiplication by 1. */
     if (s->turn.cos || s->gate || SMALLEST)
         map_keys(features, right, state, l, &block, rows, s->turn.cos != NULL, true);
     else

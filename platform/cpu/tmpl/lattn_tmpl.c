@@ -3,10 +3,9 @@
  *
  * Features are computed for a block of rows that stays in cache. The register tile then multiplies
  * them by the values (lattn_reduce.h) or by the state (lattn_apply.h). Whether a mechanism has
- * blocks, statistics or a shift is known when this is compiled, so what it does not have costs
- * nothing.
+ * blocks, statistics or a shift is a constant at compile time, so an absent one costs nothing.
  *
- * With products of bfloat16 only the products differ: they are those of lattn_bf16.h. Rows that are
+ * With operands of bfloat16 only the products differ; lattn_bf16.h computes them. Rows that are
  * stored as bfloat16 become floats block by block. */
 #include <string.h>
 
@@ -37,8 +36,8 @@ void KERNEL(fv_k_lattn_merge_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- windows ---- */
 
-/* Goes through the windows; in each, heads are processed one after the other, so that a head's
- * state stays in L1. */
+/* Visits the windows. Each window processes one head after the other, so that a head's state stays
+ * in L1. */
 static void attend_windows(const fv_args *a, const fv_call *c, const fv_lattn_bf16 *by)
 {
     const size_t window = a->prob.dim[FV_ATTN_KEYS];
@@ -152,7 +151,7 @@ static bool applies_window_bf16(const fv_problem *p)
     HOOKS(FV_MECH_NAME(fv_h_lattn_##type, level), applies_to, scratch_bytes, speed)                \
     HOOKS(FV_MECH_NAME(fv_h_wlattn_##type, level), applies_to_window, scratch_window, speed)
 
-/* `speed`: the rate of a product, as a multiple of float32's. */
+/* `speed` is the rate of products relative to float32. */
 #define KERNELS_BF16(level, speed)                                                                 \
     KERNELS(bf16, level, applies_bf16, applies_window_bf16, &fv_lattn_bf16_##level, speed)
 

@@ -1,11 +1,12 @@
-/* layernorm_tmpl.c: LAYERNORM in vec.h's vector functions. */
+/* layernorm_tmpl.c: implements LAYERNORM with vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 
 #include <math.h>
 
-/* The sum of x - shift over a row, or of its square. Four sums hide the latency of the addition. */
+/* Returns the sum of x - shift over a row, or of its square. Four sums hide the latency of the
+ * addition. */
 FV_FN float row_sum(const void *x, enum fv_type type, size_t n, float shift, int square)
 {
     const fv_v s = fv_set(shift);

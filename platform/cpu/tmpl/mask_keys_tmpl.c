@@ -1,5 +1,5 @@
-/* mask_keys_tmpl.c: MASK_KEYS in vec.h's vector functions: computes the row of one head, and copies
- * it for the others. */
+/* mask_keys_tmpl.c: implements MASK_KEYS with vec.h's vector functions: computes the row of one
+ * head, and copies it for the others. */
 #include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"

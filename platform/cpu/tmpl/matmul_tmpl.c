@@ -1,5 +1,5 @@
-/* matmul_tmpl.c: MATMUL in vec.h's vector functions: K is spread across the lanes, and sums of some
- * rows of A and of B stay in registers. */
+/* matmul_tmpl.c: implements MATMUL with vec.h's vector functions. A vector holds steps of K, and
+ * the accumulators of some rows of A and of B stay in registers. */
 #include "ops/contracts/product.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"

@@ -1,4 +1,4 @@
-/* mul_tmpl.c: MUL in vec.h's vector functions. */
+/* mul_tmpl.c: implements MUL with vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"

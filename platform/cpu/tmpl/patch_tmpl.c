@@ -59,8 +59,8 @@ static void planes(float *out, const float *in, size_t ld, size_t plane, size_t 
             memcpy(out + (c * side + y) * side, in + c * plane + y * ld, width * sizeof *out);
 }
 
-/* Of `side` pixels from `at` on, where `at` is counted from `pad` pixels before the picture: which
- * ones are inside the picture. */
+/* Clips `side` pixels that begin at `at`, counted from `pad` pixels before the picture: finds the
+ * pixels that are inside the picture. */
 static void clip(size_t *begin, size_t *count, size_t at, size_t side, size_t pad, size_t size)
 {
     const size_t end = at + side < pad + size ? at + side : pad + size;
@@ -92,9 +92,9 @@ static void yuv_floats(float (*out)[LINE], const fv_yuv_frame *f, const fv_args 
     }
 }
 
-/* Fills `count` patches that are next to each other. (x, y) is the first one's first pixel, counted
- * from the padding before the picture. Each line is converted once, although patches may
- * overlap. */
+/* Fills `count` patches that are next to each other. (x, y) is the first pixel of the first patch,
+ * counted from the start of the padding. Each line is converted once, although patches may overlap.
+ */
 static void yuv_strip(float *out, size_t ld, const fv_yuv_frame *f, const fv_args *a, size_t count,
                       size_t y, size_t x)
 {

@@ -6,7 +6,7 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 
-enum { BLOCK = 4 }; /* vectors of channels whose sums stay in registers */
+enum { BLOCK = 4 }; /* vectors of channels whose accumulators stay in registers */
 enum { ROWS = 64 }; /* rows that share one maximum; a multiple of every FV_W */
 
 /* ---- mean ---- */
@@ -33,8 +33,8 @@ FV_FN void mean_block(float *partial, const float *in, size_t ld, size_t rows, i
     }
 }
 
-/* Updates the largest values of n vectors of channels with f times the largest of the rows;
- * -INFINITY if there are no rows. */
+/* Updates the running maxima of n vectors of channels with f times the largest values of the rows,
+ * which are -INFINITY if there are no rows. */
 FV_FN void largest_block(float *partial, const float *in, size_t ld, size_t rows, int n, int rest,
                          float f, bool first)
 {

@@ -1,4 +1,4 @@
-/* rel_pos_tmpl.c: REL_POS in vec.h's vector functions: positions are spread across the lanes. */
+/* rel_pos_tmpl.c: implements REL_POS with vec.h's vector functions. A vector holds positions. */
 #include "ops/contracts/softmax_attention.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"

@@ -42,7 +42,7 @@ FV_FN pixels pixels_of(const fv_args *a, const fv_call *c, size_t y, size_t firs
 
 /* ---- interleaving one of several rows ---- */
 
-/* How many pixels can be read as four bytes without reading beyond the end of the row. */
+/* Returns how many pixels can be read as four bytes without reading beyond the end of the row. */
 FV_FN size_t whole_pixels(const pixels *from, size_t count)
 {
     return from->step == 4 ? count : count - 1;
@@ -135,7 +135,7 @@ FV_FN void put(const target *to, const void *from, size_t size, size_t o)
     for (size_t r = 0; r < to->rows; r++) {
         const char *pixel = (const char *)from + (grey ? r : 4 * r) * size;
         char *out = (char *)to->out + (r * to->ld + o * to->channels) * size;
-        /* Stores four values where the row goes on: the fourth belongs to the next pixel, which is
+        /* Stores four values and advances by three: the fourth belongs to the next pixel, which is
          * stored afterwards. */
         if (grey)
             memcpy(out, pixel, size);
@@ -190,8 +190,8 @@ FV_FN void sum_floats(const target *to, const float *line, const fv_resize_table
 
 /* ---- the horizontal pass ---- */
 
-/* Pairs of pixels in a line of `from` pixels, and as many after them as a position reads beyond the
- * line, with weights of 0. */
+/* Returns the number of pairs of pixels in a line of `from` pixels, plus those after the line that
+ * a position reads with weights of 0. */
 FV_FN size_t line_pairs(size_t from)
 {
     return 2 * (from / 2 + 2);
@@ -342,7 +342,7 @@ FV_FN void row_floats(float *out, const float *in, size_t ld, const float *weigh
     }
 }
 
-/* Whether all weights of a position fit 16 bits. */
+/* Returns whether all weights of a position fit 16 bits. */
 FV_FN bool fit_narrow(const int32_t *weight, size_t count)
 {
     int32_t over = 0;

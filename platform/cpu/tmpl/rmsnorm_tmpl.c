@@ -1,10 +1,10 @@
-/* rmsnorm_tmpl.c: RMSNORM in vec.h's vector functions. */
+/* rmsnorm_tmpl.c: implements RMSNORM with vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 #include "platform/cpu/vec/row.h"
 
-/* The sum of the squares of x[0 .. n). Four sums hide the latency of the addition. */
+/* Returns the sum of the squares of x[0 .. n). Four sums hide the latency of the addition. */
 FV_FN float square_sum(const void *x, enum fv_type type, size_t n)
 {
     fv_v sum[4] = {fv_set(0.f), fv_set(0.f), fv_set(0.f), fv_set(0.f)};

@@ -1,4 +1,4 @@
-/* rope_tmpl.c: ROPE in vec.h's vector functions. */
+/* rope_tmpl.c: implements ROPE with vec.h's vector functions. */
 #include "ops/contracts/rows.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/rotation.h"
@@ -23,7 +23,7 @@ FV_FN void rotate_row(float *out, const float *in, const angles *a, size_t split
     }
 }
 
-/* Rotates `rows` rows; the angles of the first are the first of `turn`. */
+/* Rotates `rows` rows by the angles of `turn`, from its first row on. */
 static void rotate_rows(float *out, size_t ldo, const float *in, size_t ldi, const rotation *turn,
                         size_t rows, size_t width, size_t d)
 {
@@ -32,8 +32,8 @@ static void rotate_rows(float *out, size_t ldo, const float *in, size_t ldi, con
         rotate_row(out, in, &a, turn->split, width, d);
 }
 
-/* The rotation of a call's rows. If tables have a row for each row of the call (u[1]), their first
- * row is the call's. */
+/* Returns the rotation of a call's rows. If tables have a row for each row of the call (u[1]),
+ * their first row is the call's. */
 FV_FN rotation turn_of(const fv_args *a, const fv_call *c, size_t d)
 {
     fv_call from_first = *c;

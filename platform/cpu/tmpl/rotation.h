@@ -25,7 +25,7 @@ FV_FN void rotation_move(rotation *t, size_t rows)
     t->x = (t->x + rows) % t->width;
 }
 
-/* The rotation of a call's rows by the tables that are operands `cos` and `sin`. */
+/* Returns the rotation of a call's rows by the tables that are operands `cos` and `sin`. */
 FV_FN rotation rotation_of(const fv_args *a, const fv_call *c, int cos, int sin, size_t d)
 {
     const uint32_t width = a->u[0];
@@ -75,7 +75,7 @@ FV_FN fv_v rotate(fv_v x, const angles *a, size_t split, size_t i, int n)
     return fv_fma(x, cosine, fv_mul(fv_turn(x), sine));
 }
 
-/* Applies the transpose of the rotation: turns gradients of rotated channels into those of the
+/* Applies the transpose of the rotation: converts gradients of rotated channels to gradients of the
  * channels. */
 FV_FN fv_v rotate_back(fv_v x, const angles *a, size_t split, size_t i, int n)
 {
@@ -84,8 +84,8 @@ FV_FN fv_v rotate_back(fv_v x, const angles *a, size_t split, size_t i, int n)
     return fv_sub(fv_mul(x, cosine), fv_turn(fv_mul(x, sine)));
 }
 
-/* Whether a vector of channels crosses `split`. Then its angles are from two rows of the tables,
- * which have to be joined in a buffer of rotation_joined() floats. */
+/* Returns whether a vector of channels crosses `split`. Then its angles are from two rows of the
+ * tables, which have to be joined in a buffer of rotation_joined() floats. */
 FV_FN bool rotation_straddles(const rotation *t, size_t d)
 {
     return t->split < d && t->split % FV_W;
@@ -96,7 +96,7 @@ FV_FN size_t rotation_joined(size_t rows, size_t d)
     return d / 2 % FV_W ? 2 * rows * d : 0;
 }
 
-/* The rotation of the next `rows` rows, with joined angles in a table by tokens. */
+/* Returns the rotation of the next `rows` rows, with joined angles in a table by tokens. */
 FV_FN rotation rotation_join(float *joined, const rotation *t, size_t rows, size_t d)
 {
     const size_t half = d / 2;
@@ -115,7 +115,7 @@ FV_FN rotation rotation_join(float *joined, const rotation *t, size_t rows, size
         .cos = joined, .sin = joined + rows * d, .ldc = d, .lds = d, .width = 1, .split = SIZE_MAX};
 }
 
-/* The rotation of the rows of a call of linear attention, with angles joined in `buffer` if
+/* Returns the rotation of the rows of a call of linear attention, with angles joined in `buffer` if
  * necessary. */
 static __attribute__((unused)) rotation rotation_at(const fv_args *a, const fv_call *c, int cos,
                                                     int sin, size_t d, float *buffer)

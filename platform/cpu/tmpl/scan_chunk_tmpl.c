@@ -1,19 +1,19 @@
-/* scan_chunk_tmpl.c: SCAN for a chunk of tokens at a time, as matrix products instead of token by
- * token, in vec.h's vector functions. With S the state before the chunk:
+/* scan_chunk_tmpl.c: computes SCAN chunk by chunk, as matrix products instead of token by token,
+ * with vec.h's vector functions. S is the state before the chunk:
  *
  *     A_ij = q_i.k_j, j <= i, each product times the decays of the tokens j+1 .. i
  *     Q_i  = q_i times the decays of 0 .. i,   K_j = k_j times those after j
  *     delta rule:  u_i = beta_i (v_i - Q(k)_i S - sum_{j<i} B_ij u_j),  B of keys as A of queries
- *                  by forward substitution, in place of V; it is (I + B)^-1 never formed
+ *                  by forward substitution, in place of V; (I + B)^-1 is never formed
  *     O = Q S + A V;   S = (decays of the chunk) S + K^T V
  *
- * Decays are running products of e^a, never quotients, so that nothing overflows, however strong
- * the decay. With scalar decays A is a matrix product times a matrix of scalars. With a decay per
- * channel it is not, but chunks of at most 16 tokens are so short that its products are computed
- * one by one. Longer chunks would have products between such blocks; these go through the state
- * instead, which costs less.
+ * Decays are running products of e^a, never quotients, so that even strong decays do not overflow.
+ * With scalar decays A is a matrix product times a matrix of scalars. With a decay per channel A is
+ * no such product, so its elements are computed one by one, and chunks have at most 16 tokens. In
+ * longer chunks, products between blocks of 16 tokens would cost more than passing them through the
+ * state.
  *
- * With FV_FLAG_CENTRED, scan_centre() first turns keys, values and decays, token by token, into
+ * With FV_FLAG_CENTRED, scan_centre() first converts keys, values and decays, token by token, to
  * those of an ordinary scan.
  *
  * Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
@@ -61,7 +61,7 @@ static layout lay_out(const fv_problem *p, size_t chunk)
     return l;
 }
 
-/* Whether tokens have scalar decays, the same for all channels. */
+/* Returns whether tokens have scalar decays, the same for all channels. */
 FV_FN int fades(const fv_problem *p)
 {
     return (p->flags & (FV_FLAG_DECAY | FV_FLAG_CENTRED)) != 0;
@@ -185,7 +185,7 @@ static void channel_decays(float *m, const layout *l, size_t n)
 
 /* ---- the chunk against the state ---- */
 
-/* U in place of V. */
+/* Computes U in place of V. */
 static void solve(float *m, const layout *l, size_t n)
 {
     const scan_rows *w = &l->rows;
@@ -294,7 +294,7 @@ static void update_state(float *m, const layout *l, size_t n)
     }
 }
 
-/* Where a chunk begins. */
+/* Position at which a chunk begins. */
 typedef struct place {
     size_t head, row;
 } place;
@@ -361,8 +361,8 @@ static void store_state(const fv_args *a, const fv_call *c, const layout *l, siz
         memcpy(scan_divisor(a, c, w, head), m + l->z, w->width * sizeof *m);
 }
 
-/* Goes from head to head every VISIT tokens: rows of heads are contiguous, and are read before they
- * leave the cache. */
+/* Visits the heads in turn every VISIT tokens, because rows of heads are contiguous and should be
+ * read before they leave the cache. */
 void FV_NAME(fv_k_scan_f32_chunk)(const fv_args *a, const fv_call *c)
 {
     size_t size = a->u[0] ? a->u[0] : a->knobs.v[0];
@@ -395,8 +395,8 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
     return lay_out(p, rows < longest(p) ? rows : longest(p)).floats * sizeof(float);
 }
 
-/* The term that does not depend on rows is the copy of the state into the scratch and back. The
- * rates only serve to choose between the two forms of SCAN. */
+/* Returns the estimated cost. The term that does not depend on rows is the copy of the state into
+ * the scratch and back. The rates only serve to choose between the two forms of SCAN. */
 static double cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;

@@ -52,7 +52,8 @@ FV_FN scan_rows scan_lay_out(const fv_problem *p, size_t rows)
     return l;
 }
 
-/* Multiply-adds between one token and the state. The costs of both forms are proportional to it. */
+/* Returns the number of multiply-adds between one token and the state. The costs of both forms are
+ * proportional to it. */
 FV_FN double scan_work(const fv_problem *p)
 {
     const double width = (double)p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
@@ -69,14 +70,14 @@ FV_FN float *scan_state(const fv_call *c, const scan_rows *l, size_t head)
     return (float *)c->p[FV_SCAN_STATE] + head * l->width * l->dv;
 }
 
-/* The head's Z. All Z follow the S of all heads in the state. */
+/* Returns the head's Z. All Z follow the S of all heads in the state. */
 FV_FN float *scan_divisor(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
 {
     return scan_state(c, l, a->prob.heads) + head * l->width;
 }
 
-/* The head's means of the values, which follow the Z of all heads. After these comes each head's
- * number of tokens. */
+/* Returns the head's means of the values, which follow the Z of all heads. After these comes each
+ * head's number of tokens. */
 FV_FN float *scan_mean(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
 {
     return scan_divisor(a, c, l, a->prob.heads) + head * l->dv;
@@ -87,7 +88,7 @@ FV_FN float *scan_count(const fv_args *a, const fv_call *c, const scan_rows *l, 
     return scan_mean(a, c, l, a->prob.heads) + head;
 }
 
-/* Whether outputs are divided by q.Z + eps, where Z is the decayed sum of the keys. */
+/* Returns whether outputs are divided by q.Z + eps, where Z is the decayed sum of the keys. */
 FV_FN int scan_divides(const fv_problem *p)
 {
     return !(p->flags & (FV_FLAG_UNNORMALISED | FV_FLAG_CENTRED));
@@ -131,9 +132,9 @@ static void scan_scale(float *x, size_t n, int unit, float factor)
         fv_store(x + i, fv_mul(fv_load(x + i), fv_set(factor)));
 }
 
-/* Computes e^a and 1 - e^a, each to full precision. Neither is accurate as 1 minus the other if it
- * is the smaller one. And a factor near 1 that is rounded the same way for every token would make
- * the state drift. */
+/* Computes e^a and 1 - e^a, each to full precision. The smaller of the two would be inaccurate if
+ * it were computed as 1 minus the other. And a factor near 1 that is rounded the same way for every
+ * token would make the state drift. */
 FV_FN void scan_decay(float *part, float *lost, fv_v log)
 {
     fv_store(part, fv_exp(log));
@@ -206,7 +207,7 @@ FV_FN fv_v scan_advance(float *mean, fv_v x, float rate, int n)
     return now;
 }
 
-/* Turns the packed rows of FV_FLAG_CENTRED into those of an ordinary scan with decay. Keys and
+/* Converts the packed rows of FV_FLAG_CENTRED to those of an ordinary scan with decay. Keys and
  * values become differences to their running means, values also divided by the number of tokens.
  * Computes the decays and the factors of the output, and advances the means and the number of
  * tokens. */
@@ -244,7 +245,7 @@ static void scan_centre(float *m, const fv_args *a, const fv_call *c, const scan
     }
 }
 
-/* The output of row r, columns from j on, where x is q S. */
+/* Returns the output of row r, columns from j on, where x is q S. */
 FV_FN fv_v scan_output(const fv_problem *p, const float *m, const scan_rows *l, size_t r, size_t j,
                        fv_v x)
 {

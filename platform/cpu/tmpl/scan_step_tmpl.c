@@ -1,5 +1,5 @@
-/* scan_step_tmpl.c: SCAN token by token, in vec.h's vector functions. It is the form for one token
- * or a few, where reading and writing the state once takes most of the time. */
+/* scan_step_tmpl.c: computes SCAN token by token with vec.h's vector functions. This form is for
+ * one token or a few, where reading and writing the state takes most of the time. */
 #include "platform/cpu/tmpl/scan_rows.h"
 
 /* Rows that are packed at a time; vectors of the state's columns that a pass computes. */

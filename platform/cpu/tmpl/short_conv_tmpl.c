@@ -1,4 +1,4 @@
-/* short_conv_tmpl.c: SHORT_CONV in vec.h's vector functions. */
+/* short_conv_tmpl.c: implements SHORT_CONV with vec.h's vector functions. */
 #include "ops/contracts/sequence.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"

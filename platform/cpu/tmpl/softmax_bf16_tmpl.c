@@ -1,4 +1,4 @@
-/* softmax_bf16_tmpl.c: SOFTMAX attention whose products are of bfloat16. */
+/* softmax_bf16_tmpl.c: computes SOFTMAX attention with products of bfloat16. */
 #include "platform/cpu/tmpl/softmax_rows.h"
 
 void FV_NAME(fv_k_softmax_bf16)(const fv_args *a, const fv_call *c)

@@ -1,6 +1,6 @@
-/* softmax_i8_rows.h: attention of a panel of queries to all keys, with products of 8-bit integers.
- * It serves SOFTMAX (keys of a picture) and WSOFTMAX (keys of a window), whose operands have the
- * same indices. */
+/* softmax_i8_rows.h: computes the attention of a panel of queries to all keys with products of
+ * 8-bit integers, for SOFTMAX (keys of a picture) and WSOFTMAX (keys of a window). The operands of
+ * both ops have the same indices. */
 #ifndef FOVEA_PLATFORM_SOFTMAX_I8_ROWS_H
 #define FOVEA_PLATFORM_SOFTMAX_I8_ROWS_H
 

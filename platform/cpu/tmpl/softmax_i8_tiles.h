@@ -14,9 +14,8 @@
  *     out = (Ot / l) transposed, times the channel's scale
  *
  * A tile has its own maximum, so that its weights use all eight bits even if an earlier tile has
- * the largest score. If two maxima are far from each other, the tile of the smaller one adds
- * nothing either way. l sums P before it is rounded, because many weights that are too small for a
- * byte may add up to more.
+ * the largest score. If two maxima differ a lot, the tile with the smaller one contributes nothing
+ * either way. l sums P before rounding, because many weights that round to 0 may have a large sum.
  */
 #ifndef FOVEA_PLATFORM_SOFTMAX_I8_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_I8_TILES_H
@@ -47,9 +46,9 @@ enum {
  * rounded up to whole groups or tiles. */
 typedef struct layout {
     size_t d, dp, dv, dvp;
-    size_t ld_v;          /* of packed values */
-    size_t queries;       /* of a panel, rounded up to whole blocks */
-    size_t height, width; /* of the keys' grid, where relative positions are added; else 0 */
+    size_t ld_v;          /* row stride of packed values */
+    size_t queries;       /* queries per panel, rounded up to whole blocks */
+    size_t height, width; /* size of the keys' grid if relative positions are added, else 0 */
     size_t qt, ot, by, max, sum, scores, keys, key_scale, key_first, values, value_first, row, rel,
         bytes;
 } layout;
@@ -62,8 +61,8 @@ static size_t reserve(layout *l, size_t bytes)
     return at;
 }
 
-/* The scratch of a call that processes `queries` queries at a time. `width`: columns of the keys'
- * grid if relative positions are added, else 0. */
+/* Returns the scratch of a call that processes `queries` queries at a time. `width`: columns of the
+ * keys' grid if relative positions are added, else 0. */
 static layout lay_out(const fv_problem *p, size_t queries, size_t width)
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .width = width};
@@ -90,7 +89,7 @@ static layout lay_out(const fv_problem *p, size_t queries, size_t width)
 
 /* ---- queries ---- */
 
-/* Before queries are packed. */
+/* Prepares a panel; called before its queries are packed. */
 static void begin_queries(char *scratch, const layout *l)
 {
     float *max = (float *)(void *)(scratch + l->max);
@@ -101,8 +100,8 @@ static void begin_queries(char *scratch, const layout *l)
         max[r] = -INFINITY;
 }
 
-/* Packs queries [first, end): query r is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. `scale`:
- * what scores are multiplied by, log2(e) included. */
+/* Packs queries [first, end): query r is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. Scores
+ * are multiplied by `scale`, which includes log2(e). */
 static void pack_queries(char *scratch, const layout *l, const void *q, enum fv_type type,
                          size_t ld, size_t first, size_t end, float scale)
 {
@@ -186,7 +185,7 @@ FV_FN void put_key(fv_number *keys, const layout *l, size_t j, const int8_t *num
             to[k * TILE + i] = k + i < d ? number[k + i] : 0;
 }
 
-/* Packs a tile. Returns what to add to all scores: NaN if any key's scale is NaN, else 0. */
+/* Packs a tile. Returns a term to add to all scores: NaN if any key's scale is NaN, else 0. */
 static float pack_tile(char *scratch, const layout *l, const tile_of_keys *t)
 {
     fv_number *keys = (fv_number *)(void *)(scratch + l->keys);
@@ -312,8 +311,8 @@ FV_FN fv_v weigh(fv_v s, fv_v by, fv_v from)
     return fv_mul(line, fv_fma(part, m, fv_set(255 + 2 * k)));
 }
 
-/* Turns the scores of n <= FV_STEPS keys from j on into weights, in vector v of a block; returns
- * `sum` plus their sum. */
+/* Converts the scores of n <= FV_STEPS keys from j on to weights, in vector v of a block; returns
+ * `sum` plus the sum of the weights. */
 FV_FN fv_v weigh_steps(fv_number *p, const float *s, size_t j, int v, size_t n, fv_v by, fv_v from,
                        fv_v sum)
 {
@@ -328,8 +327,8 @@ FV_FN fv_v weigh_steps(fv_number *p, const float *s, size_t j, int v, size_t n, 
     return sum;
 }
 
-/* Turns scores, times `by`, into weights, at s + WEIGHTS_AT. `fade` is what previous sums have to
- * be multiplied by, `rise` what this tile's have to be. */
+/* Converts scores, multiplied by `by`, to weights at s + WEIGHTS_AT. `fade` becomes the factor for
+ * previous sums, `rise` the factor for this tile's sums. */
 FV_FN void exponentiate(fv_v fade[FV_TILE_N], fv_v rise[FV_TILE_N], const fv_v top[FV_TILE_N],
                         float *s, const fv_v by[FV_TILE_N], float *max, float *sum, size_t n,
                         int vecs)
@@ -393,8 +392,8 @@ FV_FN void accumulate_values(char *scratch, const layout *l, size_t r, const fv_
     }
 }
 
-/* Attends the block of queries at row r of a panel to the packed tile, whose first key is key0. Of
- * a block with few queries only `vecs` vectors are computed. `poison` is added to scores. */
+/* Attends the block of queries at row r of a panel to the packed tile, whose first key is key0. A
+ * block with few queries computes only `vecs` vectors. `poison` is added to scores. */
 FV_FN void attend_tile(const layout *l, char *scratch, size_t r, const tile_of_keys *t, size_t key0,
                        int vecs, float poison)
 {

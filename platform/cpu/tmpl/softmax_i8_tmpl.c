@@ -1,4 +1,4 @@
-/* softmax_i8_tmpl.c: SOFTMAX attention whose products are of 8 bits. */
+/* softmax_i8_tmpl.c: computes SOFTMAX attention with products of 8-bit integers. */
 #include "platform/cpu/tmpl/softmax_i8_rows.h"
 
 void FV_NAME(fv_k_softmax_i8)(const fv_args *a, const fv_call *c)

@@ -15,7 +15,8 @@ typedef struct head {
     size_t ld_q, ld_k, ld_v, ld_out;
 } head;
 
-/* A prefetch of rows [from, from + rows) of keys or values, spread over `tiles` register tiles. */
+/* Returns a prefetch of rows [from, from + rows) of keys or values, spread over `tiles` register
+ * tiles. */
 static prefetch prefetch_rows(const char *base, enum fv_type type, size_t ld, size_t width,
                               size_t from, size_t rows, size_t tiles)
 {
@@ -24,7 +25,8 @@ static prefetch prefetch_rows(const char *base, enum fv_type type, size_t ld, si
                       (rows + tiles - 1) / tiles};
 }
 
-/* What to prefetch of the tile at key `from` while `queries` rows attend to the tile before it. */
+/* Returns the prefetches of the tile at key `from`, made while `queries` rows attend to the tile
+ * before it. */
 static tile_prefetch prefetch_of(const head *h, const layout *l, size_t from, size_t seen,
                                  size_t queries)
 {

@@ -9,8 +9,8 @@
 #include "ops/kernel.h"
 #include "platform/cpu/vec/tile.h"
 
-/* Packs those of queries [first, first + rows) of a call into a panel of `queries`, times `unit`.
- * n: rows plus columns of the grid. */
+/* Packs the relative positions of queries [first, first + rows) of a call, times `unit`, into a
+ * panel of `queries` queries. n is the number of rows plus columns of the grid. */
 static void pack_relative(float *to, size_t queries, size_t n, const fv_args *a, const fv_call *c,
                           size_t first, size_t rows, size_t number, float unit)
 {

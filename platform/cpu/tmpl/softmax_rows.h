@@ -1,5 +1,6 @@
-/* softmax_rows.h: SOFTMAX: attention of a panel of queries to all keys, tile by tile. */
-#define FV_TILE_N FV_TILE_WIDE /* of queries */
+/* softmax_rows.h: computes the attention of a panel of SOFTMAX's queries to all keys, tile by tile.
+ */
+#define FV_TILE_N FV_TILE_WIDE /* vectors of queries per tile */
 #include "platform/cpu/tmpl/softmax_keys.h"
 #include "platform/cpu/tmpl/softmax_relative.h"
 

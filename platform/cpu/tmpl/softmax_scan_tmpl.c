@@ -1,9 +1,9 @@
-/* softmax_scan_tmpl.c: SOFTMAX_SCAN in vec.h's vector functions, in two forms. Many rows are
- * processed as in SOFTMAX, panels of queries against packed tiles of keys. For a few rows most of
- * the time is that of reading the cache once, so its rows are read in place. Each tile of keys
- * serves all queries of its kv head while it is in the core's cache. */
+/* softmax_scan_tmpl.c: computes SOFTMAX_SCAN with vec.h's vector functions, in two forms. Many rows
+ * are processed as in SOFTMAX: panels of queries attend to packed tiles of keys. For a few rows,
+ * reading the cache takes most of the time, so its rows are read in place and only once: each tile
+ * of keys serves all queries of its kv head while it is in the core's cache. */
 #define FV_OPERANDS_EXACT
-#define FV_TILE_N FV_TILE_WIDE /* of queries */
+#define FV_TILE_N FV_TILE_WIDE /* vectors of queries per tile */
 #include "ops/contracts/sequence.h"
 #include "ops/ref/ref_softmax_scan.h"
 #include "platform/cpu/tmpl/softmax_keys.h"
@@ -12,16 +12,16 @@
 
 enum {
     PANEL = 256, /* queries whose Qt and Ot stay in L2 */
-    FEW = 6,     /* rows up to which packing keys would take longer than it saves */
+    FEW = 6,     /* most rows for which packing keys would take longer than it saves */
     RUN = 64,    /* keys in a tile of the form for few rows */
     VECTORS = 4  /* vectors of the values' columns that one pass computes */
 };
 
 /* Consecutive tokens of a kv head, from the cache or from the call itself. */
 typedef struct tokens {
-    const float *k, *v; /* of the first */
+    const float *k, *v; /* the first token's key and value */
     size_t ld_k, ld_v;
-    size_t first, end; /* positions */
+    size_t first, end; /* positions of the first token and of the end */
 } tokens;
 
 static tokens of_cache(const fv_args *a, const fv_cache *s, size_t kv)
@@ -131,9 +131,9 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, co
 
 /* The scratch of the form for few rows: for each query its packed values and its sums. */
 typedef struct few {
-    size_t d, dv;   /* of packed queries, and of their sums: multiples of the vector */
+    size_t d, dv;   /* widths of packed queries and of accumulators, multiples of the vector */
     size_t query;   /* floats per query: [d] Q, [dv] O, the largest score, the sum of weights */
-    size_t queries; /* of a kv head */
+    size_t queries; /* queries per kv head */
     size_t scores, floats;
 } few;
 
@@ -172,8 +172,7 @@ FV_FN void score_rows(float *out, const float *q, const float *k, size_t ld, siz
         out[j] = fv_hsum(sum[j]);
 }
 
-/* Turns n scores into weights, in place; returns what all previous sums have to be multiplied
- * by. */
+/* Converts n scores to weights, in place; returns the factor for all previous sums. */
 static float weigh_rows(float *s, size_t n, float *top, float *sum)
 {
     fv_v high = fv_set(*top), add = fv_set(0.f);
@@ -257,7 +256,8 @@ static void end_query(const few *f, const float *query, float *out, size_t dv)
         fv_store_n(out + i, fv_mul(fv_load(o + i), part), fv_lanes(dv - i));
 }
 
-/* Computes heads [from, to), which share a kv head. Query x is of row x / (number of heads). */
+/* Computes heads [from, to), which share a kv head. Query x belongs to row x / (number of heads).
+ */
 static void attend_few(const fv_args *a, const fv_call *c, const fv_cache *s, size_t from,
                        size_t to)
 {

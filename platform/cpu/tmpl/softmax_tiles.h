@@ -2,7 +2,7 @@
  * queries are multiplied by tiles of keys, in float32 or in bfloat16 (operands.h).
  *
  * Queries are spread across the lanes, so that maximum, sum and rescaling need no work across
- * lanes, no key has to be transposed, and a query's arithmetic does not depend on its place in a
+ * lanes, no key has to be transposed, and a query's arithmetic does not depend on its position in a
  * call:
  *
  *   for a panel of queries, for each head:             Qt [d][queries]
@@ -32,15 +32,15 @@
 typedef struct layout {
     /* dp: d filled up to whole steps; dvp: dv rounded up to the register tile. */
     size_t d, dp, dv, dvp;
-    size_t ld_v; /* of packed values */
+    size_t ld_v; /* row stride of packed values */
     size_t tile, tilep;
-    size_t queries;       /* of a panel, rounded up to whole blocks */
-    size_t height, width; /* of the keys' grid, where relative positions are added; else 0 */
+    size_t queries;       /* queries per panel, rounded up to whole blocks */
+    size_t height, width; /* size of the keys' grid if relative positions are added, else 0 */
     size_t qt, ot, max, sum, keys, values, scores, row, rel, floats;
 } layout;
 
-/* The scratch of a call that processes `queries` queries at a time. `width`: columns of the keys'
- * grid if relative positions are added, else 0. */
+/* Returns the scratch of a call that processes `queries` queries at a time. `width`: columns of the
+ * keys' grid if relative positions are added, else 0. */
 static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries, size_t width)
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0], .width = width};
@@ -62,7 +62,7 @@ static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries, si
     return l;
 }
 
-/* Before queries are packed. */
+/* Prepares a panel; called before its queries are packed. */
 static void begin_queries(float *scratch, const layout *l)
 {
     memset(scratch + l->qt, 0, l->queries * l->dp * sizeof(fv_operand_elem));
@@ -159,15 +159,14 @@ FV_FN void add_relative(float *s, const float *rel, const layout *l, size_t key0
     }
 }
 
-/* The weight of the score at s: 2^(s - top). */
+/* Returns the weight of the score at s: 2^(s - top). */
 FV_FN fv_v weigh(const float *s, fv_v top)
 {
     const fv_v x = fv_sub(fv_load(s), top);
     return FV_EXACT ? fv_exp2_neg(x) : fv_exp2_neg_rough(x);
 }
 
-/* Turns scores into weights, in place. `fade` is what all previous sums have to be multiplied
- * by. */
+/* Converts scores to weights, in place. `fade` becomes the factor for all previous sums. */
 FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n, int vecs)
 {
     fv_operand_elem *p = (fv_operand_elem *)s;
@@ -224,14 +223,14 @@ FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_ope
     }
 }
 
-/* What is prefetched of the next tile of keys. */
+/* The rows of the next tile of keys to prefetch. */
 typedef struct tile_prefetch {
     prefetch keys, values;
 } tile_prefetch;
 
-/* Attends the block of queries at row r of a panel to the packed tile of n keys from key0 on. Of a
- * block with few queries only `vecs` vectors are computed. The first query sees the keys up to
- * `last`, and each following query one more. */
+/* Attends the block of queries at row r of a panel to the packed tile of n keys from key0 on. A
+ * block with few queries computes only `vecs` vectors. The first query sees the keys up to `last`,
+ * and each following query one more. */
 FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
                        size_t last, int vecs, float scale, const float *bias, tile_prefetch *next)
 {

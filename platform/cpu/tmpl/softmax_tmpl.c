@@ -1,4 +1,4 @@
-/* softmax_tmpl.c: SOFTMAX attention in float32. */
+/* softmax_tmpl.c: computes SOFTMAX attention in float32. */
 #define FV_OPERANDS_EXACT
 #include "platform/cpu/tmpl/softmax_rows.h"
 

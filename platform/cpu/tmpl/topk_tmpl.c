@@ -1,4 +1,4 @@
-/* topk_tmpl.c: ROW_MAX and TOPK. */
+/* topk_tmpl.c: implements ROW_MAX and TOPK. */
 #include "ops/contracts/rows.h"
 #include "ops/ref/ref_topk.h"
 

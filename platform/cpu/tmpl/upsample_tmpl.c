@@ -1,10 +1,10 @@
-/* upsample_tmpl.c: UPSAMPLE in vec.h's vector functions: vectors are channels. */
+/* upsample_tmpl.c: implements UPSAMPLE with vec.h's vector functions. A vector holds channels. */
 #include "ops/contracts/grid.h"
 #include "ops/upsample.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 
-/* What a pixel is interpolated from: four pixels, two, or a single one. */
+/* The pixels from which a pixel is interpolated: four, two, or a single one. */
 struct between {
     const float *upper[2], *lower[2]; /* at the columns on the left and on the right */
     float across, down;

@@ -1,4 +1,4 @@
-/* wsoftmax_bf16_tmpl.c: WSOFTMAX whose products are of bfloat16. */
+/* wsoftmax_bf16_tmpl.c: computes WSOFTMAX with products of bfloat16. */
 #include "platform/cpu/tmpl/wsoftmax_rows.h"
 
 void FV_NAME(fv_k_wsoftmax_bf16)(const fv_args *a, const fv_call *c)

@@ -4,8 +4,8 @@
 #include "platform/cpu/tmpl/keys_i8_rows.h"
 #include "platform/cpu/tmpl/softmax_i8_rows.h"
 
-/* One head's rows of an operand: a window's `keys` rows from row r of a call on, `wide` channels
- * each. */
+/* Returns one head's rows of an operand: a window's `keys` rows from row r of a call on, `wide`
+ * channels each. */
 static head_rows window_rows(const fv_args *a, const fv_call *c, int operand, size_t r, size_t keys,
                              size_t head, size_t wide)
 {

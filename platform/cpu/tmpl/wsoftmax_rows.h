@@ -1,7 +1,7 @@
-/* wsoftmax_rows.h: WSOFTMAX in vec.h's vector functions, with operands in float32 or in bfloat16
- * (operands.h).
+/* wsoftmax_rows.h: computes WSOFTMAX with vec.h's vector functions, with operands in float32 or in
+ * bfloat16 (operands.h).
  *
- * Keys are spread across the lanes: the table of a head is added to whole rows of scores as it is,
+ * Keys are spread across the lanes: the table of a head is added to whole rows of scores unchanged,
  * and only K has to be transposed:
  *
  *   for each head, for each window:   Kt [d][keys], Q, V packed
@@ -30,7 +30,7 @@
  * whole tiles or steps. */
 typedef struct layout {
     size_t d, dp, dv, keys, lanesp, rowsp, dvp;
-    size_t width, height; /* of a window's grid, with relative positions; else 0 */
+    size_t width, height; /* size of a window's grid if relative positions are added, else 0 */
     size_t q, kt, v, s, part, rank, seen, row, rel, floats;
 } layout;
 
@@ -64,9 +64,10 @@ typedef struct window {
     void *out;
     enum fv_type type_q, type_k, type_v, type_out;
     size_t ldq, ldk, ldv, ldb, ldo;
-    float scale;                          /* of scores, with log2(e) */
-    bool mixed;                           /* its tokens are of more than one region */
-    const void *next_q, *next_k, *next_v; /* what is read after it */
+    float scale; /* factor of the scores, including log2(e) */
+    /* Whether the window has tokens of more than one region. */
+    bool mixed;
+    const void *next_q, *next_k, *next_v; /* the rows to be read next, for prefetching */
 } window;
 
 /* Numbers the regions in the order of their appearance, so that floats represent them exactly.
@@ -129,7 +130,7 @@ static void score(float *scratch, const layout *l, const window *w)
     }
 }
 
-/* Expands the relative positions of query r to what is added to each key's score. */
+/* Expands the relative positions of query r to the terms that are added to each key's score. */
 FV_FN const float *spread(float *scratch, const layout *l, const window *w, size_t r)
 {
     const float *down = w->bias + r * w->ldb, *across = down + l->height;
@@ -140,7 +141,7 @@ FV_FN const float *spread(float *scratch, const layout *l, const window *w, size
     return scratch + l->rel;
 }
 
-/* Turns scores into weights, in place; part = 1 / their sum. */
+/* Converts scores to weights, in place; part = 1 / their sum. */
 FV_FN void exponentiate(float *scratch, const layout *l, const window *w, bool bias, bool mixed)
 {
     const float *rank = scratch + l->rank;

@@ -1,4 +1,4 @@
-/* wsoftmax_tmpl.c: WSOFTMAX in float32. */
+/* wsoftmax_tmpl.c: computes WSOFTMAX in float32. */
 #define FV_OPERANDS_EXACT
 #include "platform/cpu/tmpl/wsoftmax_rows.h"
 

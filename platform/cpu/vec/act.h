@@ -33,7 +33,7 @@ FV_FN fv_v fv_activate(fv_v x, uint32_t act)
     }
 }
 
-/* An activation among FV_EPI_ROUGH, with an error of at most FV_ROUGH_ERROR. */
+/* Returns an activation among FV_EPI_ROUGH, with an error of at most FV_ROUGH_ERROR. */
 FV_FN fv_v fv_activate_roughly(fv_v x, uint32_t act)
 {
     static const float gelu[9] = {0.160404414f,     -0.00812110957f,  0.000589641335f,
@@ -46,15 +46,15 @@ FV_FN fv_v fv_activate_roughly(fv_v x, uint32_t act)
                               : fv_gelu_rough(x, tanh_form, 4.25f, 9.03125f);
 }
 
-/* Derivative of x sigmoid(s x). */
+/* Returns derivative of x sigmoid(s x). */
 FV_FN fv_v fv_gated_slope(fv_v x, float s)
 {
     const fv_v one = fv_set(1.f), gate = fv_sigmoid(fv_mul(x, fv_set(s)));
     return fv_mul(gate, fv_fma(fv_mul(x, fv_set(s)), fv_sub(one, gate), one));
 }
 
-/* Derivative of an activation. x is clamped at |x| = 12, where every derivative has reached its
- * limit, so that squares cannot overflow. */
+/* Returns derivative of an activation. x is clamped at |x| = 12, where every derivative has reached
+ * its limit, so that squares cannot overflow. */
 FV_FN fv_v fv_activate_slope(fv_v x, uint32_t act)
 {
     const fv_v half = fv_set(0.5f), one = fv_set(1.f), lim = fv_set(12.f);

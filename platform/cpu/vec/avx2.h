@@ -108,8 +108,8 @@ FV_WORD(fv_h, fv_to_f16, (fv_v x),
 FV_WORD(fv_v, fv_of_bf16, (fv_h h),
         _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)))
 
-/* x as bfloat16 in the upper half of each lane. Rounded with integer instructions, because the
- * conversion instruction flushes subnormal values to zero. */
+/* Returns x as bfloat16 in the upper half of each lane. Rounds with integer instructions, because
+ * the conversion instruction flushes subnormal values to zero. */
 FV_FN __m256i fv_bf16_above(fv_v x)
 {
     const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);

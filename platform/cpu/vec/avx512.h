@@ -72,8 +72,8 @@ FV_FN fv_v fv_turn(fv_v x)
 
 FV_WORD(float, fv_hsum, (fv_v x), _mm512_reduce_add_ps(x))
 
-/* Each quarter of the result has four sums: those of the same quarter of the four rows from p
- * on. */
+/* Returns partial sums of the four rows from p on: quarter i of the result holds the sums of
+ * quarter i of each row. */
 FV_FN __m512 fv_hsum_4(const float *p)
 {
     const __m512 a = _mm512_loadu_ps(p), b = _mm512_loadu_ps(p + 16);
@@ -113,8 +113,8 @@ FV_WORD(fv_h, fv_to_f16, (fv_v x),
 FV_WORD(fv_v, fv_of_bf16, (fv_h h),
         _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)))
 
-/* x as bfloat16 in the upper half of each lane. Rounded with integer instructions, because the
- * conversion instruction flushes subnormal values to zero. */
+/* Returns x as bfloat16 in the upper half of each lane. Rounds with integer instructions, because
+ * the conversion instruction flushes subnormal values to zero. */
 FV_FN __m512i fv_bf16_above(fv_v x)
 {
     const __m512i bits = _mm512_castps_si512(x), one = _mm512_set1_epi32(1);

@@ -11,8 +11,8 @@
 
 enum { FV_ROTATED = 64 / FV_W }; /* vectors of 64 floats */
 
-/* Lane i of the result is lane i ^ stride of x. stride < FV_W is a constant where this is
- * inlined. */
+/* Returns the vector whose lane i is lane i ^ stride of x. stride < FV_W is a constant where this
+ * is inlined. */
 FV_FN fv_v fv_partner(fv_v x, int stride)
 {
 #if defined FV_ISA_C || defined FV_ISA_RVV
@@ -35,8 +35,8 @@ FV_FN fv_v fv_partner(fv_v x, int stride)
 #endif
 }
 
-/* One stage of the transform: lanes whose number does not have the bit `stride` get sums, the
- * others differences. */
+/* Computes one stage of the transform: lanes whose number does not have the bit `stride` get sums,
+ * the others differences. */
 FV_FN fv_v fv_butterfly(fv_v x, int stride)
 {
     float sign[FV_W];
@@ -71,7 +71,7 @@ FV_FN void fv_rotate(fv_v x[FV_ROTATED], uint32_t block)
     }
 }
 
-/* Loads floats [i, i + 64) of a row of k; zeros beyond. */
+/* Loads floats [i, i + 64) of a row of k floats, and zeros beyond the row. */
 FV_FN void fv_load_64(fv_v x[FV_ROTATED], const void *row, enum fv_type type, uint32_t i,
                       uint32_t k)
 {

@@ -42,7 +42,7 @@ FV_FN void fv_store_i8(int8_t *p, fv_v x, int n)
 #endif
 }
 
-/* The largest absolute value of n floats; NaN if any is infinite or NaN. */
+/* Returns the largest absolute value of n floats; NaN if any is infinite or NaN. */
 FV_FN float fv_i8_top(const float *row, size_t n)
 {
     fv_v top = fv_set(0.f), poison = fv_set(0.f);

@@ -1,6 +1,6 @@
 /* c.h: vec.h's vector functions without intrinsics, on four lanes of the compiler's generic
- * vectors. These become SSE2 or NEON if every machine of the architecture has it, else scalar code.
- * rvv.h makes a level of its own of the same functions. */
+ * vectors. The compiler maps them to SSE2 or NEON if every machine of the architecture has it, else
+ * to scalar code. rvv.h uses the same functions for a level of its own. */
 #ifndef FOVEA_PLATFORM_VEC_C_H
 #define FOVEA_PLATFORM_VEC_C_H
 

@@ -1,6 +1,6 @@
 /* fetch.h: software prefetch into L2. Rows of one head are far from each other, each on a page of
- * its own, and rows of windows are in any order, so hardware prefetchers predict neither. An
- * address need not be valid. */
+ * its own, and rows of windows are in any order, so hardware prefetchers predict neither.
+ * Prefetched addresses need not be valid. */
 #ifndef FOVEA_PLATFORM_VEC_FETCH_H
 #define FOVEA_PLATFORM_VEC_FETCH_H
 

@@ -28,14 +28,14 @@ FV_FN float fv_row_exp(float *out, const float *x, size_t n, float max)
     return fv_hsum(sum);
 }
 
-/* log sum_i exp(x[i]) - x[class] */
+/* Returns log sum_i exp(x[i]) - x[class]. */
 FV_FN float fv_log_sum_of(const float *x, size_t n, size_t class)
 {
     const float max = fv_row_max(x, n);
     return logf(fv_row_exp(NULL, x, n, max)) + (max - x[class]);
 }
 
-/* out[i] = weight (softmax(x)[i] - (i == class)). `out` may be x. */
+/* Sets out[i] = weight (softmax(x)[i] - (i == class)). `out` may be x. */
 FV_FN void fv_softmax_slope(float *out, const float *x, size_t n, size_t class, float weight)
 {
     const float max = fv_row_max(x, n), sum = fv_row_exp(out, x, n, max);

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* e^r - 1 for |r| <= ln(2) / 2. */
+/* Returns e^r - 1 for |r| <= ln(2) / 2. */
 FV_FN fv_v fv_expm1_core(fv_v r)
 {
     fv_v p = fv_set(1.9875691500e-4f);
@@ -21,13 +21,13 @@ FV_FN fv_v fv_expm1_core(fv_v r)
     return fv_fma(fv_mul(r, r), p, r);
 }
 
-/* e^r for |r| <= ln(2) / 2. */
+/* Returns e^r for |r| <= ln(2) / 2. */
 FV_FN fv_v fv_exp_core(fv_v r)
 {
     return fv_add(fv_expm1_core(r), fv_set(1.f));
 }
 
-/* x = n ln(2) + r */
+/* Splits x = n ln(2) + r; returns r. */
 FV_FN fv_v fv_exp_reduce(fv_v *n, fv_v x)
 {
     *n = fv_round(fv_mul(x, fv_set(1.44269504f)));
@@ -35,14 +35,14 @@ FV_FN fv_v fv_exp_reduce(fv_v *n, fv_v x)
     return fv_fma(*n, fv_set(2.12194440e-4f), r);
 }
 
-/* e^x for x in [-104, 89]; with !FV_LDEXP_ANY the result must be normal. */
+/* Returns e^x for x in [-104, 89]. Without FV_LDEXP_ANY the result must be normal. */
 FV_FN fv_v fv_exp_bounded(fv_v x)
 {
     fv_v n, r = fv_exp_reduce(&n, x);
     return fv_ldexp(fv_exp_core(r), n);
 }
 
-/* e^x: 1.1 ulp. */
+/* Returns e^x: 1.1 ulp. */
 FV_FN fv_v fv_exp(fv_v x)
 {
     fv_v y = fv_exp_bounded(fv_min(fv_set(89.f), fv_max(fv_set(-104.f), x)));
@@ -53,7 +53,7 @@ FV_FN fv_v fv_exp(fv_v x)
     return y;
 }
 
-/* e^x - 1: 1.6 ulp. Above x = 88 the result stays that of x = 88. */
+/* Returns e^x - 1: 1.6 ulp. For x > 88 returns the result of x = 88. */
 FV_FN fv_v fv_expm1(fv_v x)
 {
     fv_v n, r = fv_exp_reduce(&n, fv_min(fv_set(88.f), fv_max(fv_set(-87.f), x)));
@@ -61,7 +61,7 @@ FV_FN fv_v fv_expm1(fv_v x)
     return fv_fma(scale, fv_expm1_core(r), fv_sub(scale, fv_set(1.f)));
 }
 
-/* e^x for x <= 0: 1.1 ulp. */
+/* Returns e^x for x <= 0: 1.1 ulp. */
 FV_FN fv_v fv_exp_neg(fv_v x)
 {
     fv_v y = fv_exp_bounded(fv_max(fv_set(-104.f), x));
@@ -71,7 +71,7 @@ FV_FN fv_v fv_exp_neg(fv_v x)
     return y;
 }
 
-/* 2^x for x <= 0: 1.1 ulp. */
+/* Returns 2^x for x <= 0: 1.1 ulp. */
 FV_FN fv_v fv_exp2_neg(fv_v x)
 {
     fv_v t = fv_max(fv_set(-151.f), x);
@@ -83,7 +83,8 @@ FV_FN fv_v fv_exp2_neg(fv_v x)
     return y;
 }
 
-/* 2^x for x <= 0 with an error of 7.5e-5, enough for results that are rounded to bfloat16. */
+/* Returns 2^x for x <= 0 with an error of 7.5e-5, which is enough for results that are rounded to
+ * bfloat16. */
 FV_FN fv_v fv_exp2_neg_rough(fv_v x)
 {
     const fv_v t = fv_max(fv_set(-151.f), x);
@@ -98,7 +99,7 @@ FV_FN fv_v fv_exp2_neg_rough(fv_v x)
     return y;
 }
 
-/* erf as an odd polynomial over an even one: 4e-7, 6 ulp. */
+/* Returns erf x, as an odd polynomial divided by an even one: 4e-7, 6 ulp. */
 FV_FN fv_v fv_erf(fv_v x)
 {
     const fv_v lim = fv_set(4.f), one = fv_set(1.f); /* erf is 1 beyond lim */
@@ -118,7 +119,7 @@ FV_FN fv_v fv_erf(fv_v x)
     return fv_min(one, fv_max(fv_neg(one), fv_div(fv_mul(t, p), q)));
 }
 
-/* tanh as an odd polynomial over an even one: 6 ulp. */
+/* Returns tanh x, as an odd polynomial divided by an even one: 6 ulp. */
 FV_FN fv_v fv_tanh(fv_v x)
 {
     const fv_v lim = fv_set(7.90531111f), one = fv_set(1.f); /* tanh is 1 beyond lim */
@@ -137,9 +138,9 @@ FV_FN fv_v fv_tanh(fv_v x)
     return fv_min(one, fv_max(fv_neg(one), fv_div(fv_mul(t, p), q)));
 }
 
-/* x q(t), where t is x limited to [-limit, limit], and q a polynomial in t t - middle, made odd in
- * t around 1/2. It is GELU or its tanh form, accurate enough for results that are rounded to
- * bfloat16. q is 0 for all x below -limit. */
+/* Returns x q(t), which approximates GELU or its tanh form, accurately enough for results that are
+ * rounded to bfloat16. t is x limited to [-limit, limit]; q is a polynomial in t t - middle, made
+ * odd in t around 1/2. q is 0 for all x below -limit. */
 FV_FN fv_v fv_gelu_rough(fv_v x, const float q[9], float limit, float middle)
 {
     const fv_v t = fv_min(fv_set(limit), fv_max(fv_set(-limit), x));
@@ -151,13 +152,13 @@ FV_FN fv_v fv_gelu_rough(fv_v x, const float q[9], float limit, float middle)
     return fv_mul(x, fv_max(fv_set(0.f), fv_fma(t, y, fv_set(0.49999988f))));
 }
 
-/* 1 / (1 + e^-x): 3 ulp. */
+/* Returns 1 / (1 + e^-x): 3 ulp. */
 FV_FN fv_v fv_sigmoid(fv_v x)
 {
     return fv_div(fv_set(1.f), fv_add(fv_set(1.f), fv_exp(fv_neg(x))));
 }
 
-/* log(1 + e^x): 2 ulp. */
+/* Returns log(1 + e^x): 2 ulp. */
 FV_FN fv_v fv_softplus(fv_v x)
 {
     fv_v t = fv_exp_neg(fv_neg(fv_abs(x))); /* log(1 + t) for t <= 1 */
@@ -173,7 +174,7 @@ FV_FN fv_v fv_softplus(fv_v x)
     return fv_add(fv_max(fv_set(0.f), x), fv_fma(fv_mul(t, t), p, t));
 }
 
-/* ln x for positive normal x: 3 ulp; near 1 the error is 2e-7 of x - 1. */
+/* Returns ln x for positive normal x: 3 ulp; near x = 1 the error is 2e-7 of x - 1. */
 FV_FN fv_v fv_log(fv_v x)
 {
     fv_v e, r = fv_sub(fv_frexp(x, &e), fv_set(1.f));
@@ -192,8 +193,8 @@ FV_FN fv_v fv_log(fv_v x)
     return fv_fma(e, fv_set(0.693359375f), fv_add(r, p));
 }
 
-/* x^p for x >= 0 and p >= 1; for normal x also for 0 <= p < 1. log2(x) is kept as integer and
- * fraction, so that a large integer part costs no precision. */
+/* Returns x^p for x >= 0 and p >= 1, and for normal x also if 0 <= p < 1. log2(x) is kept as
+ * integer and fraction, so that a large integer part costs no precision. */
 FV_FN fv_v fv_pow(fv_v x, fv_v p)
 {
     fv_v e, r = fv_sub(fv_frexp(x, &e), fv_set(1.f));
@@ -218,7 +219,7 @@ FV_FN fv_v fv_pow(fv_v x, fv_v p)
     return fv_sel_lt(x, fv_set(INFINITY), y, x);
 }
 
-/* Cosine for |x| <= pi / 4: 1 ulp. */
+/* Returns cos x for |x| <= pi / 4: 1 ulp. */
 FV_FN fv_v fv_cos_small(fv_v x)
 {
     fv_v s = fv_mul(x, x), p = fv_set(2.443315711809948e-5f);
@@ -227,7 +228,7 @@ FV_FN fv_v fv_cos_small(fv_v x)
     return fv_fma(fv_mul(s, s), p, fv_fma(s, fv_set(-0.5f), fv_set(1.f)));
 }
 
-/* Sine for |x| <= pi / 4: 1 ulp. */
+/* Returns sin x for |x| <= pi / 4: 1 ulp. */
 FV_FN fv_v fv_sin_small(fv_v x)
 {
     fv_v s = fv_mul(x, x), p = fv_set(-1.9515295891e-4f);

@@ -114,7 +114,7 @@ FV_WORD(fv_v, fv_of_f16, (fv_h h), vcvt_f32_f16(vreinterpret_f16_u16(h)))
 FV_WORD(fv_h, fv_to_f16, (fv_v x), vreinterpret_u16_f16(vcvt_f16_f32(x)))
 FV_WORD(fv_v, fv_of_bf16, (fv_h h), vreinterpretq_f32_u32(vshll_n_u16(h, 16)))
 
-/* x as bfloat16 in the upper half of each lane. */
+/* Returns x as bfloat16 in the upper half of each lane. */
 FV_FN uint32x4_t fv_bf16_above(fv_v x)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(x);

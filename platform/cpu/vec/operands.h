@@ -36,19 +36,19 @@ typedef uint16_t fv_operand_elem;
 typedef float fv_operand_elem;
 #endif
 
-/* n rounded up to the number of steps that operands are filled up to. */
+/* Returns n rounded up to the number of steps that an operand has after it is padded with zeros. */
 FV_FN size_t fv_operand_steps(size_t n)
 {
     return FV_EXACT ? n : fv_tile_round(n, 2);
 }
 
-/* The type of an operand's rows. */
+/* Returns the type of an operand's rows. */
 FV_FN enum fv_type fv_operand_row_type(const fv_args *a, int operand)
 {
     return FV_EXACT ? FV_F32 : (enum fv_type)a->type[operand];
 }
 
-/* How many floats take as much memory as n operand elements; with FV_PAIRS n is even. */
+/* Returns how many floats take as much memory as n operand elements; with FV_PAIRS n is even. */
 FV_FN size_t fv_operand_floats(size_t n)
 {
     return n / FV_PAIR;
@@ -105,7 +105,7 @@ FV_FN fv_pairs fv_set_pair(const fv_operand_elem *p)
 
 FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), vbfdotq_f32(sum, x, y))
 
-/* fv_dot with pair number i of x broadcast to every lane. */
+/* Computes fv_dot with pair number i of x broadcast to every lane. */
 FV_FN fv_v fv_dot_four(fv_pairs x, int i, fv_pairs y, fv_v sum)
 {
     switch (i) {
@@ -120,7 +120,7 @@ FV_FN fv_v fv_dot_four(fv_pairs x, int i, fv_pairs y, fv_v sum)
     }
 }
 
-/* Not with vzip1q_u16: clang 14 takes it for a bfloat16 operation, for which it has no
+/* Does not use vzip1q_u16: clang 14 treats it as a bfloat16 operation, for which it has no
  * instruction. */
 FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
 {
@@ -134,8 +134,8 @@ FV_FN void fv_store_pairs(fv_operand_elem *p, fv_pairs x)
     vst1q_u16(p, vreinterpretq_u16_bf16(x));
 }
 
-/* sum + both elements of each lane. Not as a product by ones, because GCC 12 takes a constant of
- * bfloat16 for one of float16. */
+/* Returns sum + both elements of each lane. Does not multiply by ones, because GCC 12 mistakes a
+ * bfloat16 constant for a float16 one. */
 FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
 {
     const uint32x4_t bits = vreinterpretq_u32_bf16(x);
@@ -146,7 +146,7 @@ FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
 
 /* ---- packing ---- */
 
-/* x rounded as an operand, as a float. */
+/* Returns x rounded as an operand is, as a float. */
 FV_FN fv_v fv_operand_round(fv_v x)
 {
     return FV_EXACT ? x : fv_round_bf16(x);
@@ -188,7 +188,7 @@ FV_FN void fv_operand_put_depth(fv_operand_elem *x, size_t ld, size_t k, size_t 
 #endif
 }
 
-/* Does the same, and returns `sum` plus the rounded values. */
+/* Does what fv_operand_put_depth() does, and returns `sum` plus the rounded values. */
 FV_FN fv_v fv_operand_put_sum(fv_operand_elem *x, size_t ld, size_t k, size_t j, fv_v even,
                               fv_v odd, fv_v sum)
 {
@@ -228,8 +228,8 @@ FV_FN void fv_operand_pack_rows(fv_operand_elem *dst, size_t widthp, const void 
     }
 }
 
-/* All steps of a row of `width` values of `type`: in place if its type and width permit, else
- * packed into `buffer`. */
+/* Returns all steps of a row of `width` values of `type`: the row itself if its type and width
+ * permit, else a copy packed into `buffer`. */
 FV_FN const fv_operand_elem *fv_operand_row(fv_operand_elem *buffer, const void *src,
                                             enum fv_type type, size_t width)
 {

@@ -101,10 +101,10 @@ FV_FN void fv_put_weights(fv_number *x, const fv_v p[FV_STEPS])
 #define FV_BY_DEPTH 0
 #endif
 
-/* Rate of these products as a multiple of that of float products, for estimates of time. */
+/* Rate of these products divided by that of float products, for estimates of time. */
 enum { FV_WHOLE_RATE = FV_STEPS < 4 ? FV_STEPS : 4 };
 
-/* FV_STEPS numbers with an offset. */
+/* Copies FV_STEPS numbers and adds an offset to each. */
 FV_FN void fv_put_steps(fv_number *x, const int8_t *number, int off)
 {
     fv_number steps[FV_STEPS];

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A value that is broadcast from memory takes as long to load as a vector. Three products for each
- * value keep the multipliers busy, two do not (AVX-512: 1.17 times as fast). With FV_FOURS
- * there are two, because the fours of values take the registers of a third. */
+/* A value that is broadcast from memory takes as long to load as a vector. Three products per value
+ * keep the multipliers busy, two do not; on AVX-512, three are 1.17 times as fast. With FV_FOURS
+ * there are two, because the fours of values occupy the registers of the third. */
 #define FV_TILE_WIDE (FV_FOURS ? 2 : 3)
 #ifndef FV_TILE_N
 #define FV_TILE_N 2
@@ -120,7 +120,7 @@ FV_FN void fv_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am
     fv_tile_add_cols(acc, FV_TILE_N, a, am, ak, b, ldb, depth);
 }
 
-/* The same from zero. */
+/* Computes the sums of fv_tile_add_cols() from zero. */
 FV_FN void fv_tile_cols(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
                         size_t ak, const float *b, size_t ldb, size_t depth)
 {
@@ -139,8 +139,8 @@ FV_FN void fv_tile(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, si
     fv_tile_cols(acc, FV_TILE_N, a, am, ak, b, ldb, depth);
 }
 
-/* Does the same for rows of a lower triangular a: row i of the tile ends at column depth + i, and
- * what is beyond is neither read nor multiplied. */
+/* Does what fv_tile_add_cols() does for a lower triangular a: row i of the tile ends at column
+ * depth + i, and elements beyond it are neither read nor multiplied. */
 FV_FN void fv_tile_add_lower(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t lda,
                              const float *b, size_t ldb, size_t depth)
 {

@@ -1,5 +1,5 @@
-/* vec.h: the vector functions that kernels are written in: the same names on every ISA, each
- * for a vector of FV_W floats.
+/* vec.h: the vector functions that kernels use. They have the same names on every ISA, and each
+ * works on a vector of FV_W floats.
  *
  * A template uses these names and is compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
  * FV_ISA_AVX512, FV_ISA_NEON or FV_ISA_RVV defined; FV_NAME(x) is then x_c, x_avx2, x_avx512,
@@ -44,12 +44,12 @@
 #include <string.h>
 
 #define FV_FN static inline __attribute__((always_inline, unused))
-/* Code for fewer lanes than all, at the ends of rows. It is out of line, so that loops stay
- * small. */
+/* Marks code for partial vectors, at the ends of rows. It is out of line, so that loops stay small.
+ */
 #define FV_PART static __attribute__((noinline, cold, unused))
 #include "mech/word.h"
 
-/* For loops of few iterations over vectors that have to stay in registers. */
+/* Unrolls loops of few iterations over vectors that must stay in registers. */
 #ifdef __clang__
 #define FV_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -152,7 +152,7 @@ FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
 }
 #endif
 
-/* How many lanes the next vector fills if `left` values remain. */
+/* Returns how many lanes the next vector fills if `left` values remain. */
 FV_FN int fv_lanes(size_t left)
 {
     return left < FV_W ? (int)left : FV_W;

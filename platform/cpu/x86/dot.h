@@ -41,8 +41,8 @@ FV_WORD(fv_steps, fv_lanes_load, (const void *p), fv_whole_load(p))
 /* Broadcasts a group of steps to all lanes. */
 FV_WORD(fv_steps, fv_steps_set, (int32_t group), fv_whole_set(group))
 
-/* A sum that begins with x. Without the asm statement GCC would keep equal first values in one
- * register, and move sums in every step. */
+/* Returns a sum that begins with x. Without the asm statement GCC would keep equal initial values
+ * in one register, and copy sums in every step. */
 FV_FN fv_whole fv_sum_of(int32_t x)
 {
     fv_whole sum = fv_whole_set(x);
@@ -52,7 +52,8 @@ FV_FN fv_whole fv_sum_of(int32_t x)
 
 FV_WORD(fv_whole, fv_zero_sum, (void), fv_sum_of(0))
 
-/* sum + products of 16-bit numbers, in pairs. AVX2 and AVX-512 can do this without extensions. */
+/* Returns sum + products of 16-bit numbers, in pairs. AVX2 and AVX-512 need no extension for this.
+ */
 FV_FN fv_whole fv_madd(fv_whole sum, fv_steps x, fv_steps y)
 {
     const fv_whole products = fv_pair_products(x, y);

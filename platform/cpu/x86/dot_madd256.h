@@ -1,5 +1,6 @@
-/* dot_madd256.h: AVX2 multiplies 16-bit numbers and adds the products in pairs; its products of
- * 8-bit numbers saturate. So numbers are widened to 16 bits, rows once, when they are packed. */
+/* dot_madd256.h: multiplies 16-bit numbers on AVX2, which adds the products in pairs. AVX2's
+ * products of 8-bit numbers saturate, so numbers are widened to 16 bits; rows are widened once,
+ * when they are packed. */
 #define SPLIT 1
 #define INTERLEAVE 2
 #define BIAS 0
@@ -12,7 +13,7 @@ FV_WORD(sums, add, (sums sum, numbers x, numbers column), fv_madd(sum, x, column
 
 FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
 {
-    (void)total; /* nothing has a bias */
+    (void)total; /* not needed: no operand has an offset */
     FV_UNROLL
     for (int v = 0; v < FV_ROTATED; v += 2) {
         const __m256i both =

@@ -1,5 +1,5 @@
-/* dot_madd512.h: AVX-512 without VNNI multiplies 16-bit numbers and adds the products in pairs.
- * Numbers are widened to 16 bits, rows once, when they are packed. */
+/* dot_madd512.h: multiplies 16-bit numbers on AVX-512 without VNNI, which adds the products in
+ * pairs. Numbers are widened to 16 bits; rows are widened once, when they are packed. */
 #define SPLIT 1
 #define INTERLEAVE 2
 #define BIAS 0
@@ -12,7 +12,7 @@ FV_WORD(sums, add, (sums sum, numbers x, numbers column), fv_madd(sum, x, column
 
 FV_FN void put_64(number *q, const fv_v x[FV_ROTATED], sums *total)
 {
-    (void)total; /* nothing has a bias */
+    (void)total; /* not needed: no operand has an offset */
     FV_UNROLL
     for (int v = 0; v < FV_ROTATED; v++)
         _mm256_storeu_si256((__m256i *)(void *)(q + 16 * v),

@@ -1,4 +1,5 @@
-/* dot_vnni256.h: AVX-VNNI multiplies unsigned numbers, here the weight's, by signed ones. */
+/* dot_vnni256.h: multiplies 8-bit numbers with AVX-VNNI, whose instruction takes an unsigned
+ * operand, here the weight, and a signed one. */
 #define SPLIT 1
 #define BIAS 0x80
 #define PIXELS

@@ -1,4 +1,5 @@
-/* dot_vnni512.h: AVX-512 VNNI multiplies unsigned numbers, here the weight's, by signed ones. */
+/* dot_vnni512.h: multiplies 8-bit numbers with AVX-512 VNNI, whose instruction takes an unsigned
+ * operand, here the weight, and a signed one. */
 #define SPLIT 1
 #define BIAS 0x80
 #define PIXELS

@@ -14,7 +14,7 @@
 
 #include "platform/os/os_machine.h"
 
-/* Declarations of <linux/dma-buf.h>, which not every system has. */
+/* Repeats the declarations of <linux/dma-buf.h>, which not every system has. */
 struct dma_buf_sync {
     uint64_t flags;
 };
@@ -23,7 +23,7 @@ struct dma_buf_sync {
 #define DMA_BUF_SYNC_END 4u
 #define DMA_BUF_IOCTL_SYNC _IOW('b', 0, struct dma_buf_sync)
 
-/* 0, or the error number. */
+/* Returns 0 or the error number. */
 static int sync_host(int fd, uint64_t flags)
 {
     struct dma_buf_sync sync = {.flags = DMA_BUF_SYNC_READ | flags};
@@ -34,8 +34,8 @@ static int sync_host(int fd, uint64_t flags)
     return result ? errno : 0;
 }
 
-/* Whether the descriptor is a dma-buf. Plain memory with a descriptor (memfd) has neither caches to
- * synchronise nor fences. */
+/* Returns whether the descriptor is a dma-buf. Plain memory with a descriptor (memfd) has neither
+ * caches to synchronise nor fences. */
 static bool has_fences(int fd)
 {
     const int error = sync_host(fd, DMA_BUF_SYNC_START);

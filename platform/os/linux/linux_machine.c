@@ -1,4 +1,4 @@
-/* linux_machine.c: the parts of os_machine.h that only Linux has, Android included. */
+/* linux_machine.c: implements the parts of os_machine.h that only Linux has, including Android. */
 #define _GNU_SOURCE
 #include "platform/os/os_machine.h"
 

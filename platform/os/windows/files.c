@@ -16,7 +16,8 @@ static const DWORD shared = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELE
 
 static struct timespec time_of(FILETIME t)
 {
-    const uint64_t ticks = (uint64_t)t.dwHighDateTime << 32 | t.dwLowDateTime; /* 100 ns, of 1601 */
+    /* Units of 100 ns since 1601. */
+    const uint64_t ticks = (uint64_t)t.dwHighDateTime << 32 | t.dwLowDateTime;
     const int64_t since = (int64_t)ticks - INT64_C(116444736000000000);
     return (struct timespec){(time_t)(since / 10000000), (long)(since % 10000000) * 100};
 }
@@ -186,7 +187,7 @@ int fv_posix_rename(const char *from, const char *to)
 
 int fv_posix_mkdir(const char *path, int mode)
 {
-    (void)mode; /* a folder inherits the access list of its parent */
+    (void)mode; /* a new folder inherits the access list of its parent */
     wchar_t *wide = fv_wide_path(path);
     const int code = wide ? done(CreateDirectoryW(wide, NULL)) : -1;
     free(wide);
@@ -256,7 +257,7 @@ char *fv_posix_mkdtemp(char *pattern)
 struct fv_posix_dir {
     HANDLE search;
     WIN32_FIND_DATAW next;
-    bool fresh; /* `next` was not given yet */
+    bool fresh; /* whether `next` has not been returned yet */
     struct dirent entry;
     char path[];
 };
@@ -387,7 +388,7 @@ void *mmap(void *at, size_t size, int protection, int kind, int fd, long long of
     if (!data)
         fv_windows_failed();
     if (mapping)
-        CloseHandle(mapping); /* the view keeps it */
+        CloseHandle(mapping); /* the view keeps the mapping alive */
     return data ? data : MAP_FAILED;
 }
 

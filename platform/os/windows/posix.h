@@ -1,6 +1,6 @@
-/* posix.h: what the code uses of POSIX and MinGW-w64 lacks, or has for the code page's characters
- * alone: included before every file of a build for Windows. All text, paths and the environment
- * too, is UTF-8; paths may be longer than 260 characters, and have either slash.
+/* posix.h: POSIX functions that MinGW-w64 lacks, or has only for the characters of the code page.
+ * It is included before every file of a build for Windows. All text is UTF-8, including paths and
+ * the environment. Paths may be longer than 260 characters, and use either slash.
  *
  *   modes       S_IFREG, S_IFDIR and what of them can be written to. Whose a file is, its access
  *               list says, which is not read: all files count as the caller's, for whom alone the
@@ -101,12 +101,13 @@ int fv_posix_isatty(int fd);
 #define unsetenv fv_posix_unsetenv
 #define getline fv_posix_getline
 #define getentropy fv_posix_getentropy
-/* 16 bytes at most, all that its users need: the library asks fv_machine_alloc. */
+/* Aligns to 16 bytes at most, which is enough for its callers: the library uses fv_machine_alloc.
+ */
 #define aligned_alloc(align, size) malloc(size)
 #define popen _popen
 #define pclose _pclose
 #define sysconf fv_posix_sysconf
-char *fv_posix_getenv(const char *name); /* HOME: the user's folder, unless it is set */
+char *fv_posix_getenv(const char *name); /* HOME is the user's folder if it is not set */
 int fv_posix_setenv(const char *name, const char *value, int replace);
 int fv_posix_unsetenv(const char *name);
 ssize_t fv_posix_getline(char **line, size_t *capacity, FILE *from);
@@ -115,7 +116,7 @@ long fv_posix_sysconf(int name);
 enum {
     _SC_PAGESIZE = 1,
     _SC_NPROCESSORS_ONLN
-}; /* the first: what offsets of mmap are multiples of */
+}; /* _SC_PAGESIZE: offsets of mmap are multiples of it */
 
 /* ---- signals ---- */
 

@@ -1,5 +1,5 @@
-/* runtime.c: implements what posix.h, dlfcn.h and sys/utsname.h need of the C library and the
- * system. */
+/* runtime.c: implements the functions of the C library and the system in posix.h, dlfcn.h and
+ * sys/utsname.h. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct variable {
 static struct variable *given;
 static pthread_mutex_t given_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The variable's value, to be freed with free(); NULL: it is not set. */
+/* Returns the variable's value, to be freed with free(); NULL: it is not set. */
 static char *read_variable(const char *name)
 {
     wchar_t value[32768];
@@ -134,8 +134,8 @@ long fv_posix_sysconf(int name)
     return (long)(name == _SC_PAGESIZE ? info.dwAllocationGranularity : info.dwNumberOfProcessors);
 }
 
-/* The C library resets a handler when it calls it, and calls that of Ctrl-C in a thread of its
- * own. */
+/* Sets a signal handler. The C library resets a handler when it calls it, and calls the handler of
+ * Ctrl-C in a thread of its own. */
 int fv_posix_sigaction(int number, const struct sigaction *action, struct sigaction *before)
 {
     if (number == SIGPIPE || number == SIGBUS)

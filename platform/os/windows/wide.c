@@ -26,7 +26,7 @@ char *fv_narrow(const wchar_t *text)
     return out;
 }
 
-/* The absolute path after the prefix for long paths, to be freed with free(). */
+/* Returns the absolute path after the prefix for long paths; the caller frees it with free(). */
 static wchar_t *prefixed(const wchar_t *path)
 {
     static const wchar_t local[] = L"\\\\?\\", share[] = L"\\\\?\\UNC\\";

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <wchar.h>
 
-/* To be freed with free(); NULL with errno ENOMEM or EILSEQ. */
+/* Converts UTF-8 to UTF-16. The caller frees the result with free(). Returns NULL and sets errno to
+ * ENOMEM or EILSEQ on failure. */
 wchar_t *fv_wide(const char *text);
 char *fv_narrow(const wchar_t *text);
 /* Converts a path to the form that functions of Windows take: with backslashes and, if it is longer

@@ -1,4 +1,4 @@
-/* windows_machine.c: implements os_machine.h on Windows. Threads are POSIX threads, by
+/* windows_machine.c: implements os_machine.h on Windows. Threads are the POSIX threads of
  * winpthreads. */
 #include "platform/os/os_machine.h"
 
@@ -38,8 +38,7 @@ uint64_t fv_machine_page(void)
     return info.dwPageSize;
 }
 
-/* Only as much can be locked as the process may always keep in memory, so this minimum is raised
- * first. */
+/* Raises the process's minimum working set first, because only that much memory can be locked. */
 fovea_status fv_machine_lock(void *p, uint64_t size, const char *what)
 {
     SIZE_T least, most;

@@ -1,9 +1,9 @@
-/* dirent.h: folders of POSIX, with names in UTF-8. */
+/* dirent.h: POSIX functions that list folders, with names in UTF-8. */
 #ifndef FOVEA_PLATFORM_OS_WINDOWS_DIRENT_H
 #define FOVEA_PLATFORM_OS_WINDOWS_DIRENT_H
 
 #undef NAME_MAX
-#define NAME_MAX 780 /* bytes of 260 characters */
+#define NAME_MAX 780 /* bytes in UTF-8 of 260 characters */
 
 struct dirent {
     char d_name[NAME_MAX + 1];

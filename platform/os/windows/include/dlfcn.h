@@ -1,4 +1,4 @@
-/* dlfcn.h: libraries that are opened at run time. */
+/* dlfcn.h: POSIX functions that open libraries at run time. */
 #ifndef FOVEA_PLATFORM_OS_WINDOWS_DLFCN_H
 #define FOVEA_PLATFORM_OS_WINDOWS_DLFCN_H
 
@@ -7,7 +7,7 @@
 #define RTLD_GLOBAL 0
 
 typedef struct Dl_info {
-    const char *dli_fname; /* of this thread until its next call */
+    const char *dli_fname; /* valid until this thread's next call */
 } Dl_info;
 
 void *dlopen(const char *name, int flags); /* NULL: the program */

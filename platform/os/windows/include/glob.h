@@ -1,5 +1,5 @@
-/* glob.h: finds no files: it is used for patterns under /sys and /proc, which Windows does not
- * have. */
+/* glob.h: a glob() that finds no files. Its patterns are under /sys and /proc, which Windows does
+ * not have. */
 #ifndef FOVEA_PLATFORM_OS_WINDOWS_GLOB_H
 #define FOVEA_PLATFORM_OS_WINDOWS_GLOB_H
 

@@ -1,4 +1,4 @@
-/* sys/mman.h: files mapped to read, and memory with pages that nobody may touch. */
+/* sys/mman.h: maps files for reading, and memory with inaccessible pages. */
 #ifndef FOVEA_PLATFORM_OS_WINDOWS_SYS_MMAN_H
 #define FOVEA_PLATFORM_OS_WINDOWS_SYS_MMAN_H
 
