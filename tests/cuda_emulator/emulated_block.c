@@ -1,8 +1,7 @@
-/* emulated_block.c: blocks of threads on one processor: every thread has a stack of its own, and
- * runs until it has to wait for others of its warp or of its block.
+/* emulated_block.c: runs blocks of threads on one processor.
  *
- * The stack of a thread that is done goes to the next one, so a kernel without barriers needs only
- * one. */
+ * Every thread has its own stack and runs until it must wait for others of its warp or block. The
+ * stack of a finished thread is reused, so a kernel without barriers needs only one. */
 #include "tests/cuda_emulator/emulated_block.h"
 
 #include <pthread.h>
@@ -23,9 +22,9 @@ enum {
     STACK = 256 << 10,
     PAGE = 4096,
     WARPS = EMULATED_THREADS / EMULATED_WARP,
-    COPIES = 256,     /* of a thread that are not waited for */
-    CANARY = 256,     /* bytes after the shared memory that was asked for */
-    UNWRITTEN = 0xff, /* bytes of it: NaN */
+    COPIES = 256,     /* pending copies per thread */
+    CANARY = 256,     /* guard bytes after the requested shared memory */
+    UNWRITTEN = 0xff, /* byte that makes unwritten shared memory NaN */
 };
 
 typedef struct copy {
@@ -36,15 +35,15 @@ typedef struct copy {
 
 typedef struct thread {
     emulated_place place;
-    void *stack_pointer; /* NULL: not begun */
+    void *stack_pointer; /* NULL: not started */
     char *stack;
     copy *copies; /* array of COPIES, allocated when first needed */
     unsigned copying, groups;
 } thread;
 
 typedef struct warp {
-    unsigned ready, waiting; /* lanes that may run; that wait for others of the warp */
-    unsigned alive, wanted;  /* `wanted`: those that the waiting ones wait for */
+    unsigned ready, waiting; /* lanes that can run; lanes that wait for others of the warp */
+    unsigned alive, wanted;  /* `wanted`: lanes for which the waiting lanes wait */
     emulated_warp_fn *meeting;
     void *brought[EMULATED_WARP];
 } warp;
@@ -56,15 +55,15 @@ static struct {
     char *free_stack[EMULATED_THREADS];
     unsigned free_stacks, stacks;
     unsigned threads, alive, at_barrier;
-    thread *now;     /* NULL: none runs */
-    void *scheduler; /* its stack pointer while one runs */
+    thread *now;     /* NULL: no thread runs */
+    void *scheduler; /* the scheduler's stack pointer while a thread runs */
     enum emulated_end end;
-    pthread_t runner; /* the thread that is the device */
+    pthread_t runner; /* the thread that acts as the device */
 } block;
 
-/* ---- from stack to stack ---- */
+/* ---- switching stacks ---- */
 
-/* Keeps where it is at *save, and goes on where `to` was kept. */
+/* Saves the current context in *save and resumes the context `to`. */
 void emulated_switch(void **save, void *to);
 void emulated_begin(void);
 __asm__(".text\n"
@@ -111,7 +110,7 @@ void emulated_thread(void)
     w->alive &= ~(1u << lane_of(t));
     w->ready &= w->alive;
     block.alive--;
-    if (t->copying) { /* a thread's last copies are made although nobody waits for them */
+    if (t->copying) { /* a thread's last copies are made even if nothing waits for them */
         fprintf(stderr, "emulated CUDA: %s: a thread ends before its copies do\n", l->entry->name);
         block.end = EMULATED_TRAPPED;
     }
@@ -120,7 +119,7 @@ void emulated_thread(void)
     leave();
 }
 
-/* The tops of stacks are mapped to different sets of the processor's caches. */
+/* The tops of stacks map to different sets of the processor's caches. */
 static void *top_of(char *stack, unsigned color)
 {
     return stack + STACK - 64 - color % 57 * 832;
@@ -159,7 +158,7 @@ static unsigned pick(unsigned ready)
                                                    : 31u - (unsigned)__builtin_clz(ready);
 }
 
-/* The running thread waits: another of its warp goes on, or whoever may. */
+/* Suspends the running thread; another thread of its warp runs, or else any other. */
 static void wait_for_others(warp *w)
 {
     thread *t = block.now;
@@ -223,7 +222,7 @@ unsigned emulated_lane(void)
     return lane_of(block.now);
 }
 
-/* ---- copies that are waited for ---- */
+/* ---- asynchronous copies ---- */
 
 static void make_copy(const copy *c)
 {
@@ -240,7 +239,7 @@ static void add_copy(void *to, const void *from, unsigned size, unsigned present
         leave();
     }
     if (block.launch->order == EMULATED_BACKWARD)
-        make_copy(&c); /* at the earliest, else at the latest */
+        make_copy(&c); /* as early as possible, otherwise as late as possible */
     if (!t->copies && !(t->copies = malloc(COPIES * sizeof *t->copies)))
         abort();
     if (t->copying == COPIES) {
@@ -322,7 +321,7 @@ static void set_up_block(const emulated_launch *l, emulated_dim at)
     }
 }
 
-/* The next warp that may run, from `first` on; NULL: none. */
+/* Returns the next warp that can run, from `first` on, or NULL. */
 static warp *next_warp(unsigned warps)
 {
     const bool forward = block.launch->order == EMULATED_FORWARD;
@@ -334,7 +333,7 @@ static warp *next_warp(unsigned warps)
     return NULL;
 }
 
-/* All threads that are left wait at a barrier: they go on. */
+/* Lets the threads pass if all remaining ones wait at a barrier. */
 static bool open_barrier(unsigned warps)
 {
     if (block.at_barrier != block.alive)
@@ -360,7 +359,7 @@ static void run_threads(void)
     }
 }
 
-/* Stacks of threads that did not come to their end. */
+/* Frees the stacks of threads that did not finish. */
 static void take_stacks(void)
 {
     for (unsigned i = 0; i < block.threads; i++)

@@ -1,6 +1,6 @@
-/* emulated_cublaslt.c: cuBLASLt over the emulated driver: one product, weight' x rows, by a kernel
- * that takes its time. What is asked for and is not that is refused, as is a pointer that is less
- * aligned than was said. */
+/* emulated_cublaslt.c: cuBLASLt for the emulated driver. It computes one kind of product, weight' x
+ * rows, with a simple kernel. It refuses every other request, and pointers with less than the
+ * stated alignment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,7 +202,7 @@ static bool is_known(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a, cublas
            d->columns == b->columns && d->ld == (int64_t)d->rows;
 }
 
-/* The algorithm tells what it was chosen for. */
+/* The algorithm contains the description of the product that it was chosen for. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -228,7 +228,7 @@ static bool is_aligned(const void *p, uint64_t to)
     return to == 0 || (uintptr_t)p % to == 0;
 }
 
-/* All of the workspace is written to, as by an algorithm that uses it. */
+/* Writes the whole workspace, as an algorithm that uses it would. */
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                               cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,

@@ -1,12 +1,12 @@
-/* emulated_cuda.h: the words of CUDA C++ that NVRTC knows without headers, for a C++ compiler. It
- * comes before the text of a program, with emulated_ptx.h. */
+/* emulated_cuda.h: defines the parts of CUDA C++ that NVRTC knows without headers, for a C++
+ * compiler. It precedes the text of a program, together with emulated_ptx.h. */
 #include "tests/cuda_emulator/emulated_kernel.h"
 
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 
-/* ---- what functions and variables are ---- */
+/* ---- qualifiers of functions and variables ---- */
 
 #define __CUDACC__ 1
 #define __CUDACC_RTC__ 1
@@ -17,17 +17,17 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define __grid_constant__
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
-/* What the compiler does not know is found in what is left after the macros. */
+/* Unknown attributes remain in the text after preprocessing, where the emulator finds them. */
 #define __global__ __attribute__((emulated_global))
 #define __launch_bounds__(...) __attribute__((emulated_bound(__VA_ARGS__)))
-/* All of them are in one section, so that each block can begin with none of them written. */
+/* All shared variables are in one section, so that each block can begin with unwritten values. */
 #define __shared__ static __attribute__((section("emulated_shared,\"aw\",@nobits#")))
 #define __noinline__ noinline
 #define noinline __noinline__
 
 extern "C" {
 __attribute__((visibility("default"))) emulated_link emulated;
-/* Threads of launches that ask for more are refused. */
+/* Launches that request more are refused. */
 #define EMULATED_DYNAMIC (228 << 10)
 __attribute__((aligned(1024))) static char emulated_dynamic[EMULATED_DYNAMIC + 1024];
 extern char __start_emulated_shared __attribute__((weak, visibility("hidden")));
@@ -37,7 +37,7 @@ const emulated_shared_memory emulated_shared_map = {
     &__start_emulated_shared, &__stop_emulated_shared, emulated_dynamic, EMULATED_DYNAMIC};
 }
 
-/* ---- kernels, as the emulator calls them ---- */
+/* ---- kernels, in the form that the emulator calls ---- */
 
 template <unsigned... I> struct emulated_numbers {
 };
@@ -91,7 +91,7 @@ template <class... A> constexpr unsigned emulated_number(void (*)(A...))
 {
     return sizeof...(A);
 }
-/* What the table has of a kernel. */
+/* The table's entry for a kernel. */
 template <class F, F &kernel>
 constexpr emulated_entry emulated_entry_of(const char *name, unsigned bound)
 {
@@ -99,7 +99,7 @@ constexpr emulated_entry emulated_entry_of(const char *name, unsigned bound)
             emulated_params(kernel), emulated_number(kernel), bound};
 }
 
-/* ---- vectors of numbers ---- */
+/* ---- vector types ---- */
 
 #define EMULATED_VECTORS(type, name, size)                                                         \
     struct name##1                                                                                 \
@@ -148,7 +148,7 @@ struct dim3 {
     }
 };
 
-/* ---- where a thread is, and waiting ---- */
+/* ---- positions of threads, and waiting ---- */
 
 #define threadIdx (emulated.here->thread)
 #define blockIdx (emulated.here->block)
@@ -181,7 +181,7 @@ template <class T> static inline T emulated_shuffle(unsigned mask, T value, unsi
     return value;
 }
 
-/* Lanes of a part of `width` that begins at a multiple of it. */
+/* Lanes exchange values within parts of `width` lanes that begin at multiples of it. */
 template <class T> static inline T __shfl_sync(unsigned mask, T x, int from, int width = 32)
 {
     const unsigned begin = emulated_lane() & ~(unsigned)(width - 1);
@@ -299,7 +299,7 @@ static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s)
     return y;
 }
 
-/* The plain functions of the C library, and with the names that C++ gives to those of floats. */
+/* The plain functions of the C library, also under C++'s names for floats. */
 #define EMULATED_MATH1(name)                                                                       \
     extern "C" float name##f(float);                                                               \
     extern "C" double name(double);                                                                \
@@ -411,7 +411,7 @@ static inline unsigned __float2uint_rz(float x)
 {
     return (unsigned)x;
 }
-/* Functions of their own, so that no sum is fused with a product. */
+/* Separate functions, so that no addition is fused with a multiplication. */
 static inline float __fadd_rn(float x, float y)
 {
     float sum = x + y;
@@ -472,7 +472,7 @@ template <class T> static inline void __stcs(T *p, T x)
     *p = x;
 }
 
-/* ---- what the compiler's checks call ---- */
+/* ---- functions that the compiler's checks call ---- */
 
 struct emulated_site {
     const char *file;

@@ -1,4 +1,4 @@
-/* emulated_device.c: devices of the emulated driver, and the context that all calls happen in. */
+/* emulated_device.c: devices of the emulated driver, and their contexts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@ enum { DEVICES = 8, DEPTH = 16 };
 static bool initialised;
 static struct {
     int retained;
-    CUresult broken; /* every call's answer from now on */
+    CUresult broken; /* error that every call returns from now on */
 } primary[DEVICES];
-static _Thread_local int current[DEPTH]; /* devices of the contexts that were pushed */
+static _Thread_local int current[DEPTH]; /* devices of the pushed contexts */
 static _Thread_local int depth;
 
 static CUcontext context_of(int device)
@@ -51,7 +51,8 @@ CUresult emulated_context_error(void)
     return depth ? primary[current[depth - 1]].broken : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-/* Under the lock. All devices have one context's fate: there is one that computes. */
+/* Requires the lock. An error affects the contexts of all devices, because a single thread computes
+ * for all. */
 void emulated_break(CUresult error)
 {
     for (int i = 0; i < DEVICES; i++)
@@ -59,7 +60,7 @@ void emulated_break(CUresult error)
             primary[i].broken = error;
 }
 
-/* ---- what there is ---- */
+/* ---- properties ---- */
 
 CUresult cuInit(unsigned flags)
 {
@@ -200,7 +201,7 @@ static bool any_retained(void)
     return false;
 }
 
-/* With the last of it goes all that was made in it. */
+/* Releasing the last reference frees everything that was made in the context. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
     pthread_mutex_lock(&hostile_lock);
@@ -238,7 +239,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
-/* ---- captures of others ---- */
+/* ---- captures of other threads ---- */
 
 static _Thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
@@ -258,7 +259,8 @@ CUstreamCaptureMode emulated_capture_mode(void)
     return mode;
 }
 
-/* For tests: contexts that are on the calling thread, and whether its mode is not what it was. */
+/* For tests: the number of contexts on the calling thread; larger if the thread's capture mode was
+ * not restored. */
 API hostile_depth_fn hostile_depth;
 long hostile_depth(void)
 {

@@ -1,8 +1,8 @@
-/* emulated_driver.h: what the files of the emulated driver share: its objects, who may call, and
- * what goes wrong on demand.
+/* emulated_driver.h: declarations shared by the files of the emulated driver: its objects, checks
+ * of the caller, and simulated failures.
  *
- * One lock holds all of it, one thread is the device: it runs the commands of all streams, each
- * stream's in their order. */
+ * One lock protects all state. One thread acts as the device: it runs the commands of all streams,
+ * in order within each stream. */
 #ifndef FOVEA_TESTS_EMULATED_DRIVER_H
 #define FOVEA_TESTS_EMULATED_DRIVER_H
 
@@ -18,8 +18,8 @@
 #define FV_NVRTC_OPTION FV_NVRTC_CALL
 #include "cuda/cuda_calls.inc"
 
-extern pthread_cond_t emulated_changed; /* whenever a command is done */
-extern pthread_cond_t emulated_work;    /* whenever there may be something for the device to do */
+extern pthread_cond_t emulated_changed; /* signalled when a command is done */
+extern pthread_cond_t emulated_work;    /* signalled when the device may have work */
 
 /* ---- emulated_faults.c ---- */
 
@@ -68,16 +68,17 @@ enum emulated_kind {
 
 /* ---- emulated_device.c ---- */
 
-/* The error that every call gives from now on: what a kernel did, or no context on this thread. */
+/* Returns the error that every call returns from now on: that of a failed kernel, or of a thread
+ * without a context. */
 CUresult emulated_context_error(void);
 void emulated_break(CUresult error);
 int emulated_capability(void); /* 80 for sm_80 */
-long emulated_shared(void);    /* bytes of shared memory that a block can have */
+long emulated_shared(void);    /* bytes of shared memory available to a block */
 
-/* How the calling thread's calls go together with captures. */
+/* Returns the capture mode of the calling thread. */
 CUstreamCaptureMode emulated_capture_mode(void);
 
-/* ENTER counts the call, and wants a context. */
+/* ENTER counts the call and requires a context. */
 #define ENTER(name)                                                                                \
     do {                                                                                           \
         CUresult error_ = hostile_enter(#name);                                                    \
@@ -89,18 +90,18 @@ CUstreamCaptureMode emulated_capture_mode(void);
 
 /* ---- emulated_memory.c ---- */
 
-/* Whether all of it is the device's (or pinned) memory, under the lock. */
+/* Returns whether all of a range is device (or pinned) memory. Requires the lock. */
 bool emulated_is_device(const void *at, size_t size);
 bool emulated_is_pinned(const void *at, size_t size);
-/* Memory that is the caller's: the emulator knows it from now on as one of that kind, until
- * emulated_disown, which is false for what it does not know. Under the lock. */
+/* Registers memory of the caller as memory of that kind until emulated_disown(), which returns
+ * false for unregistered memory. Requires the lock. */
 void emulated_adopt(enum emulated_kind kind, void *at, size_t size);
 bool emulated_disown(enum emulated_kind kind, const void *at);
 /* Describes the memory at an address, for messages. */
 void emulated_describe(const void *at, char *out, size_t size);
-/* False if anything was written outside of the device's memory. */
+/* Returns false if anything was written outside device memory. */
 bool emulated_memory_intact(void);
-void emulated_memory_drop(void); /* what a context leaves */
+void emulated_memory_drop(void); /* frees what a context leaves */
 
 /* ---- emulated_import.c ---- */
 
@@ -111,15 +112,15 @@ struct CUarray_st {
 
 /* ---- emulated_stream.c ---- */
 
-/* Waits until the device has nothing to do; false, and counted, when that never comes. */
+/* Waits until the device is idle. Returns false, and counts misuse, if that never happens. */
 bool emulated_idle(const char *call);
-void emulated_streams_drop(void); /* and events and graphs */
-void emulated_waits_begin(void);  /* the next wait for an event is the first */
-/* The error of a call that does not go together with a capture under way, which it spoils: one of
- * this thread's, or one that wants no such call in the whole process. Takes the lock. */
+void emulated_streams_drop(void); /* frees events and graphs, too */
+void emulated_waits_begin(void);  /* makes the next wait for an event count as the first */
+/* Returns the error of a call that is not allowed during a capture, and invalidates the capture:
+ * one of this thread, or one that forbids such calls in the whole process. Takes the lock. */
 CUresult emulated_capture_error(void);
 
-/* ENTER, for such calls. */
+/* ENTER for such calls. */
 #define ENTER_UNSAFE(name)                                                                         \
     do {                                                                                           \
         ENTER(name);                                                                               \
@@ -136,15 +137,15 @@ struct CUfunc_st {
     const emulated_entry *entry;
     emulated_link *link;
     const emulated_shared_memory *shared_map;
-    int dynamic; /* bytes of shared memory that launches may ask for */
+    int dynamic; /* bytes of shared memory that launches may request */
 };
 
-/* What NVRTC makes and the driver takes: this, and a shared object after it. */
+/* The output of NVRTC, which the driver loads: this header, followed by a shared object. */
 typedef struct emulated_image {
     char magic[16];
     uint64_t size, sum;
     int sm;
-    int exact; /* of one architecture: made for sm_<sm>, not for compute_<sm> */
+    int exact; /* for sm_<sm> only, as opposed to compute_<sm> */
 } emulated_image;
 #define EMULATED_MAGIC "emulated kernel"
 uint64_t emulated_sum(const void *data, size_t size);

@@ -1,4 +1,4 @@
-/* emulated_faults.c: what the emulated driver lies about, and the kinds of its objects. */
+/* emulated_faults.c: the settings of the emulated driver, and the kinds of its objects. */
 #include "tests/cuda_emulator/emulated_driver.h"
 
 pthread_cond_t emulated_changed = PTHREAD_COND_INITIALIZER;
@@ -17,7 +17,7 @@ static void changed(int lie)
     if (lie < 0 || lie == EMULATED_LIE_unwaited)
         emulated_waits_begin();
     pthread_cond_broadcast(&emulated_changed);
-    pthread_cond_broadcast(&emulated_work); /* what hung may go on */
+    pthread_cond_broadcast(&emulated_work); /* commands that hung may continue */
 }
 
 const hostile_driver_self hostile_self = {.name = "emulated CUDA",

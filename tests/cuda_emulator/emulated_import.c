@@ -1,5 +1,5 @@
-/* emulated_import.c: external memory that the emulated driver imports: file descriptors, EGL
- * images, and NVIDIA's surfaces, whose library this is too. */
+/* emulated_import.c: imports external memory into the emulated driver: file descriptors, EGL
+ * images, and NVIDIA's surfaces. The library also replaces that of the surfaces. */
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -50,7 +50,7 @@ CUresult cuImportExternalMemory(CUexternalMemory *memory,
     void *map = mmap(NULL, handle->size, PROT_READ | PROT_WRITE, MAP_SHARED, handle->handle.fd, 0);
     if (map == MAP_FAILED)
         return CUDA_ERROR_INVALID_VALUE;
-    close(handle->handle.fd); /* is the driver's now */
+    close(handle->handle.fd); /* the driver owns the descriptor */
     *memory = made(EMULATED_EXTERNAL, sizeof **memory);
     **memory = (struct CUextMemory_st){map, handle->size};
     return CUDA_SUCCESS;

@@ -1,5 +1,5 @@
-/* emulated_import.h: what tests and the emulated driver share of surfaces: what an EGL image is,
- * and where NvBufSurfaceFromFd finds its surface. */
+/* emulated_import.h: declarations that tests and the emulated driver share: the content of an EGL
+ * image, and the surface that NvBufSurfaceFromFd() returns. */
 #ifndef FOVEA_TESTS_EMULATED_IMPORT_H
 #define FOVEA_TESTS_EMULATED_IMPORT_H
 
@@ -15,8 +15,8 @@ typedef struct emulated_egl_image {
     size_t size;
 } emulated_egl_image;
 
-/* The surface of the dma-buf that its descriptor names; NULL: there is none. Exported by that
- * name. */
+/* Sets the surface that NvBufSurfaceFromFd() returns for a dma-buf; NULL: none. Exported under the
+ * name below. */
 typedef void emulated_surface_fn(fv_nvbuf_surface *surface);
 
 #endif

@@ -1,6 +1,7 @@
-/* emulated_memory.c: memory of the emulated device, and of the host that it knows. Each piece has
- * pages of its own between inaccessible pages, and the rest of its last page is checked for writes.
- * Its bytes are those of NaN until they are written. */
+/* emulated_memory.c: memory of the emulated device, and host memory that the device knows.
+ *
+ * Each allocation has its own pages between inaccessible pages, and the rest of its last page is
+ * checked for writes. Its bytes are NaN until they are written. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,13 @@ enum { PAGE = 4096, BEHIND = 0xfd, UNWRITTEN = 0xff };
 typedef struct piece {
     struct piece *next;
     char *at;
-    size_t size, pages; /* bytes with the rest of the last page */
+    size_t size, pages; /* pages: bytes including the rest of the last page */
     enum emulated_kind kind;
     bool adopted;
 } piece;
 
 static piece *pieces;
-static size_t taken; /* bytes of the device's memory */
+static size_t taken; /* bytes of device memory in use */
 
 static bool lies_in(const piece *p, const char *at, size_t size)
 {
@@ -130,7 +131,7 @@ bool emulated_disown(enum emulated_kind kind, const void *at)
 
 static CUresult give_back(enum emulated_kind kind, const void *at, const char *call)
 {
-    if (!emulated_idle(call)) /* the real one waits for all that the device does */
+    if (!emulated_idle(call)) /* the real driver waits until the device is idle */
         return CUDA_ERROR_LAUNCH_FAILED;
     pthread_mutex_lock(&hostile_lock);
     const bool alive = emulated_disown(kind, at);
@@ -206,7 +207,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, unsigned 
     return known && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Whose memory an address is in, of those that the driver knows; NULL: of none. */
+/* Returns the known allocation that contains an address, or NULL. */
 static const piece *piece_at(CUdeviceptr pointer)
 {
     for (const piece *p = pieces; p; p = p->next)

@@ -1,4 +1,5 @@
-/* emulated_module.c: modules of the emulated driver: shared objects that the emulated NVRTC made.
+/* emulated_module.c: modules of the emulated driver, which are shared objects made by the emulated
+ * NVRTC.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -8,12 +9,12 @@
 
 #include "tests/cuda_emulator/emulated_driver.h"
 
-/* A module's variables count as those of each of its functions; a pre-pass of a kernel may have a
- * few. */
+/* A module's variables count as shared memory of each of its functions, so a kernel's pre-pass may
+ * use a few bytes. */
 enum { FUNCTIONS = 64, PLAIN_SHARED = 48 << 10, OF_OTHERS = 1 << 10 };
 
 struct CUmod_st {
-    void *library; /* NULL: of PTX, whose kernels do nothing */
+    void *library; /* NULL: made from PTX, whose kernels do nothing */
     const emulated_entry *entries;
     emulated_link *link;
     const emulated_shared_memory *shared_map;
@@ -30,7 +31,7 @@ uint64_t emulated_sum(const void *data, size_t size)
     return sum;
 }
 
-/* Each has a name of its own: what is opened twice is opened once. */
+/* Each file has a unique name, because dlopen() opens the same name only once. */
 static void *open_object(const void *data, size_t size)
 {
     char path[] = "/tmp/fovea_emulated_XXXXXX";
@@ -70,7 +71,7 @@ static CUresult load(CUmodule m, const emulated_image *image)
     return CUDA_SUCCESS;
 }
 
-/* PTX is looked at, and its kernels are found, but what they would do is not done. */
+/* PTX is checked for its kernels, but they do nothing. */
 static CUresult load_ptx(CUmodule m, const char *text)
 {
     const char *target = strstr(text, ".target sm_");

@@ -1,9 +1,8 @@
-/* emulated_nvrtc.c: NVRTC for the emulated driver: CUDA C++ is compiled for this processor, with
- * the words that emulated_cuda.h and emulated_ptx.h give it.
+/* emulated_nvrtc.c: NVRTC for the emulated driver. It compiles CUDA C++ for this processor, with
+ * the definitions of emulated_cuda.h and emulated_ptx.h.
  *
- * The text goes through the preprocessor first, after which its kernels can be found: each gets an
- * entry in the module's table. EMULATED_KEEP of the environment names a folder where all texts are
- * left. */
+ * The text is preprocessed first, to find its kernels; each gets an entry in the module's table.
+ * The environment variable EMULATED_KEEP names a folder that keeps all texts. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@ enum { WRONG_INPUT = 3, WRONG_PROGRAM = 4, WRONG_OPTION = 5, FAILED = 6, INTERNA
 
 struct _nvrtcProgram {
     char *text, *log;
-    emulated_image *image; /* and what follows it */
+    emulated_image *image; /* and the shared object after it */
     size_t size;
 };
 
@@ -95,7 +94,8 @@ static bool run(const command *c, const char *log)
 
 /* ---- entries ---- */
 
-/* The name of the function that is declared from `at` on, and threads of its blocks at most. */
+/* Returns the name of the function declared at `at`, and its maximum number of threads per block.
+ */
 static const char *name_of(const char *at, int *length, unsigned *bound)
 {
     static const char mark[] = "emulated_bound(";
@@ -122,7 +122,7 @@ static const char *name_of(const char *at, int *length, unsigned *bound)
     }
 }
 
-/* The whole program: what came of the text, and its table. */
+/* Returns the whole program: the preprocessed text and its table. */
 static char *with_entries(const char *text)
 {
     static const char mark[] = "__attribute__((emulated_global))";
@@ -173,7 +173,8 @@ static const char *const compile_words[] = {EMULATED_CXX,
                                             "-w",
                                             NULL};
 
-/* The architecture of "--gpu-architecture=sm_80"; false: an option that NVRTC would not know. */
+/* Parses an architecture such as "--gpu-architecture=sm_80". Returns false for an option that NVRTC
+ * does not know. */
 static bool take_option(const char *option, command *to, emulated_image *image)
 {
     static const char *const known[] = {"-default-device", "-std=c++17", "--std=c++17", "-w",
@@ -370,7 +371,7 @@ nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char *cubin)
     return copy_to(program, true, cubin);
 }
 
-/* Not the PTX that the real one gives, but taken like it. */
+/* Not real PTX, but the emulated driver loads it like PTX. */
 nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t *size)
 {
     ENTER_NVRTC(nvrtcGetPTXSize);
@@ -397,7 +398,7 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log)
     return NVRTC_SUCCESS;
 }
 
-/* Those of CUDA 12 and 13. */
+/* The architectures of CUDA 12 and 13. */
 static const int architectures[] = {50, 52, 53, 60, 61, 62, 70,  72,
                                     75, 80, 86, 87, 89, 90, 100, 120};
 

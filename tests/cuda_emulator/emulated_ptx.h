@@ -1,11 +1,11 @@
-/* emulated_ptx.h: the functions of cuda/cuda_ptx.h for the emulator, in its place. */
+/* emulated_ptx.h: replaces cuda/cuda_ptx.h with functions for the emulator. */
 #define FOVEA_CUDA_CUDA_PTX_H
 
 #define FV_DEVICE inline
 #define FV_HAVE_MMA (__CUDA_ARCH__ >= 800)
 #define FV_HAVE_MMA_F16 (__CUDA_ARCH__ >= 750)
 
-/* ---- numbers ---- */
+/* ---- conversions ---- */
 
 FV_DEVICE float fv_half_to_float(unsigned short bits)
 {
@@ -101,7 +101,7 @@ FV_DEVICE unsigned fv_ballot(bool x)
 
 #if FV_HAVE_MMA_F16
 
-/* ---- numbers of tensor cores ---- */
+/* ---- number formats of tensor cores ---- */
 
 FV_DEVICE unsigned emulated_bf16(float x)
 {

@@ -1,4 +1,4 @@
-/* emulated_stream.c: streams, events and graphs, and the thread that is the device. */
+/* emulated_stream.c: streams, events and graphs, and the thread that acts as the device. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +12,18 @@ enum kind { LAUNCH, COPY, FILL, RECORD, WAIT, REPLAY };
 
 typedef struct command {
     struct command *next;
-    const struct command *node; /* of a graph, that it was made of */
+    const struct command *node; /* node of the graph that it was made from */
     enum kind kind;
     /* LAUNCH */
     CUfunction function;
     emulated_dim blocks, threads;
     unsigned dynamic;
     char *params;
-    /* COPY, FILL; with `own` the bytes to copy are a copy */
+    /* COPY, FILL; `own`: the source bytes are a private copy */
     char *to;
     const char *from;
     char *own;
-    size_t size, rows, to_pitch, from_pitch; /* of a row, and how many; rows 0: one */
+    size_t size, rows, to_pitch, from_pitch; /* bytes of a row, number of rows; rows 0: one row */
     unsigned char value;
     /* RECORD, WAIT */
     CUevent event;
@@ -34,27 +34,27 @@ typedef struct command {
 
 struct CUstream_st {
     CUstream next;
-    uint64_t number; /* no other one had it */
+    uint64_t number; /* unique */
     command *first, *last;
     bool busy, destroyed;
-    CUgraph capture; /* what is enqueued becomes part of it */
-    bool origin;     /* where that began */
-    bool unjoined;   /* something was captured that the origin does not wait for yet */
+    CUgraph capture; /* graph to which enqueued commands are added */
+    bool origin;     /* whether the capture began in this stream */
+    bool unjoined;   /* commands were captured that the origin does not wait for yet */
 };
 
 struct CUevent_st {
-    int holders; /* itself, and commands */
+    int holders; /* references: its own and those of commands */
     bool timed, destroyed;
     uint64_t recorded, done;
     double time;     /* milliseconds */
-    CUgraph capture; /* that it was recorded in, in the stream of that number */
+    CUgraph capture; /* capture in which it was recorded, in the stream of that number */
     uint64_t captured_in;
 };
 
 struct CUgraph_st {
-    int holders; /* itself, and events */
+    int holders; /* references: its own and those of events */
     command *first, *last;
-    CUgraphNode latest; /* the last as a node */
+    CUgraphNode latest; /* the last command, as a node */
     bool capturing, invalid;
     CUstreamCaptureMode mode;
     pthread_t owner;
@@ -63,14 +63,14 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     command *first, *last;
     CUgraph of;
-    int holders; /* itself, and replays that are not done */
+    int holders; /* references: its own and those of unfinished replays */
 };
 
 static CUstream streams;
 static uint64_t numbered;
-static pid_t device_process; /* that the device's thread is in */
-static bool asked;           /* the host wants something to be done */
-static long waits;           /* for events, since some of them are left out */
+static pid_t device_process; /* process of the device's thread */
+static bool asked;           /* the host waits for the device */
+static long waits;           /* number of waits for events, some of which are left out */
 pthread_cond_t emulated_work = PTHREAD_COND_INITIALIZER;
 static char alternate[64 << 10];
 
@@ -160,8 +160,8 @@ static void append(command **first, command **last, command *c)
 
 /* ---- the device ---- */
 
-/* While a kernel runs, these signals are its own; a test's harness has handlers of its own for the
- * time between. */
+/* While a kernel runs, the emulator handles these signals. Otherwise the test's own handlers are
+ * active. */
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
 enum { SIGNALS = sizeof signals / sizeof *signals };
 static struct sigaction before[SIGNALS];
@@ -254,7 +254,7 @@ static bool has_kernel(const command *c)
     return c->kind == LAUNCH;
 }
 
-/* Whether the device will never come to the end of it. */
+/* Returns whether the device will never finish the command. */
 static bool is_stuck(const command *c)
 {
     const long hang = hostile_lie(EMULATED_LIE_hang, 0);
@@ -268,8 +268,8 @@ static bool may_run(const command *c)
     return !is_stuck(c);
 }
 
-/* All streams that took part go back to what they were; false where one did not come together with
- * the first. */
+/* Ends the capture in all participating streams. Returns false if one of them was not joined to the
+ * first. */
 static bool end_capture(CUgraph g)
 {
     bool joined = true;
@@ -299,7 +299,7 @@ static void stream_free(CUstream s)
     free(s);
 }
 
-/* What is still to be done after a failure is done with. */
+/* After a failure, drops all remaining commands. */
 static void abandon_all(void)
 {
     for (CUstream s = streams; s; s = s->next)
@@ -331,9 +331,8 @@ static void run_first(CUstream s)
     pthread_cond_broadcast(&emulated_changed);
 }
 
-/* The stream whose turn it is, of those that have something to do. What the device does by the time
- * that the host has enqueued all of a frame depends on the moment, so that it does nothing before
- * where the order counts. */
+/* Returns the next stream with work. How much the device does before the host has enqueued a frame
+ * depends on timing, so with a fixed order of streams the device first waits for the host. */
 static CUstream next_stream(void)
 {
     const long order = hostile_lie(EMULATED_LIE_streams, 0);
@@ -361,14 +360,14 @@ static void *device(void *nothing)
     return nothing;
 }
 
-/* Under the lock: the host looks for what the device has done. */
+/* Requires the lock. Notes that the host waits for the device. */
 static void ask(void)
 {
     asked = true;
     pthread_cond_signal(&emulated_work);
 }
 
-/* Under the lock. A child of the process has no thread of its parent's. */
+/* Requires the lock. A forked child does not have its parent's device thread. */
 static void start_device(void)
 {
     pthread_t thread;
@@ -388,7 +387,7 @@ static bool stream_is_idle(const CUstream s)
     return !s->first && !s->busy;
 }
 
-/* Streams that hang, or wait for one that does. */
+/* Returns whether a stream hangs or waits for one that does. */
 static bool never_ends(void)
 {
     for (CUstream s = streams; s; s = s->next)
@@ -443,9 +442,9 @@ void emulated_waits_begin(void)
     waits = 0;
 }
 
-/* ---- enqueueing: under the lock ---- */
+/* ---- enqueueing (requires the lock) ---- */
 
-/* Takes the command. */
+/* Enqueues the command and owns it from then on. */
 static CUresult enqueue(CUstream s, command like)
 {
     command *c = copy_of(&like, sizeof like);
@@ -501,7 +500,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     return unlocked(CUDA_SUCCESS);
 }
 
-/* What is enqueued is still done. */
+/* Enqueued commands are still executed. */
 CUresult cuStreamDestroy_v2(CUstream s)
 {
     pthread_mutex_lock(&hostile_lock);
@@ -523,7 +522,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, CUs
     if (!emulated_is_device(at, size))
         return unlocked(CUDA_ERROR_INVALID_VALUE);
     command c = {.kind = COPY, .to = at, .from = from, .size = size};
-    if (!emulated_is_pinned(from, size)) /* is taken at once */
+    if (!emulated_is_pinned(from, size)) /* copied immediately */
         c.from = c.own = copy_of(from, size);
     return unlocked(enqueue(s, c));
 }
@@ -543,8 +542,8 @@ static bool rows_are_device(const char *at, const command *c, size_t pitch)
     return pitch >= c->size && emulated_is_device(at, (c->rows - 1) * pitch + c->size);
 }
 
-/* Where the rows of a copy come from; NULL: nowhere. Of memory that is not pinned a copy is taken
- * at once. */
+/* Returns the source of a copy's rows, or NULL if the address is invalid. Unpinned memory is copied
+ * immediately. */
 static const char *source_of(const CUDA_MEMCPY2D *copy, command *c)
 {
     const char *at = NULL;
@@ -766,7 +765,8 @@ CUresult emulated_capture_error(void)
     return error;
 }
 
-/* What the next command of the stream will follow: as one stream captures, the one before. */
+/* Returns the node that the stream's next command will depend on: the previous one, because a
+ * single stream captures. */
 CUresult cuStreamGetCaptureInfo_v2(CUstream s, CUstreamCaptureStatus *status, uint64_t *id,
                                    CUgraph *graph, const CUgraphNode **last, size_t *count)
 {
@@ -852,7 +852,7 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
     return unlocked(enqueue(s, (command){.kind = REPLAY, .exec = x}));
 }
 
-/* The exec's own copy of a node; NULL: it has no such one, or the graph is gone with its nodes. */
+/* Returns the exec's copy of a node, or NULL if it has none or the graph was destroyed. */
 static command *copy_of_node(CUgraphExec x, CUgraphNode node)
 {
     if (!hostile_find(EMULATED_GRAPH, x->of)) {
@@ -865,7 +865,8 @@ static command *copy_of_node(CUgraphExec x, CUgraphNode node)
     return NULL;
 }
 
-/* From the next replay on. Those under way go on as they are, which here they could not. */
+/* Takes effect from the next replay on. Replays in flight keep their parameters on a real device,
+ * but would not here. */
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec x, CUgraphNode node,
                                            const CUDA_KERNEL_NODE_PARAMS *p)
 {

@@ -114,15 +114,15 @@ void emulated_load_matrices(unsigned *to, int matrices, const void *row, int tra
 
 struct product {
     enum emulated_product kind;
-    void *d; /* four floats, or int */
+    void *d; /* four floats or ints */
     const unsigned *a, *b;
 };
 
-/* The operands in the format of registers: a pair of 16-bit numbers, four of 8 bits or a float of
- * TF32 each. */
+/* The operands in register format: two 16-bit numbers, four 8-bit numbers or one TF32 number per
+ * register. */
 typedef struct fragments {
-    uint32_t a[16][8]; /* of a row */
-    uint32_t b[8][8];  /* of a column: in b[i] rows 2i and 2i + 1, or 4i to 4i + 3 */
+    uint32_t a[16][8]; /* by row */
+    uint32_t b[8][8];  /* by column: b[i] contains rows 2i and 2i + 1, or 4i to 4i + 3 */
 } fragments;
 
 static void take_fragments(fragments *f, void *const brought[EMULATED_WARP])
@@ -146,7 +146,7 @@ static float of_f16(uint32_t bits)
 #endif
 }
 
-/* One half of each of n registers. */
+/* Widens one half of each of n registers. */
 static void widen(enum emulated_product kind, float *to, const uint32_t *from, int n, int high)
 {
     for (int i = 0; i < n; i++) {
@@ -155,14 +155,14 @@ static void widen(enum emulated_product kind, float *to, const uint32_t *from, i
     }
 }
 
-/* The tensor cores leave the last 13 bits out. */
+/* Truncates to TF32: tensor cores ignore the last 13 bits. */
 static void shorten(float *to, const uint32_t *from, int n)
 {
     for (int i = 0; i < n; i++)
         to[i] = fv_float_of_bits(from[i] & 0xffffe000u);
 }
 
-/* Tensor cores truncate to a float, and do not round. */
+/* Converts to float by truncation, as tensor cores do. */
 static float cut_off(double x)
 {
     const float y = (float)x;
@@ -170,12 +170,12 @@ static float cut_off(double x)
         float x;
         uint32_t bits;
     } nearest = {y};
-    nearest.bits -= isfinite(y) && fabs((double)y) > fabs(x); /* one less in size */
+    nearest.bits -= isfinite(y) && fabs((double)y) > fabs(x); /* the next smaller magnitude */
     return nearest.x;
 }
 
-/* Sums of eight products and of what there was, which are cut off. Their order is not that of the
- * numbers: first the even ones, then the odd ones. */
+/* Adds eight products at a time to the accumulator and truncates the sum. The even columns come
+ * first, then the odd ones. */
 static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
 {
     (void)mask;
@@ -213,7 +213,7 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
                 d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
-/* Sums of int8's products wrap around. */
+/* int8 products are accumulated with wrap-around. */
 static void multiply_whole(void *const brought[EMULATED_WARP], unsigned mask)
 {
     (void)mask;

@@ -1,18 +1,18 @@
-/* emulated_warp.h: what the lanes of a warp do together. */
+/* emulated_warp.h: operations that the lanes of a warp perform together. */
 #ifndef FOVEA_TESTS_EMULATED_WARP_H
 #define FOVEA_TESTS_EMULATED_WARP_H
 
 #include "tests/cuda_emulator/emulated_block.h"
 
-/* Done once, with what each lane of mask brought. */
+/* Called once, with the argument of each lane in mask. */
 typedef void emulated_warp_fn(void *const brought[EMULATED_WARP], unsigned mask);
 
-/* emulated_block.c: the running thread waits for the other lanes in mask; the last that comes does
- * what they met for. */
+/* emulated_block.c: suspends the running thread until all lanes in mask have called it; the last
+ * lane performs the operation. */
 void emulated_meet(unsigned mask, emulated_warp_fn *meeting, void *mine);
 unsigned emulated_lane(void);
 
-/* As in emulated_calls. */
+/* Implement the functions of emulated_calls. */
 void emulated_warp_sync(unsigned mask);
 unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned from);
 unsigned emulated_ballot(unsigned mask, int true_here);

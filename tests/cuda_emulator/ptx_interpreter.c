@@ -1,6 +1,6 @@
-/* ptx_interpreter.c: the instructions of cuda_ptx.h, by NVIDIA's "Parallel Thread Execution ISA"
- * and by nothing else: neither what the functions are for nor what the emulator makes of them. Any
- * other instruction is refused. */
+/* ptx_interpreter.c: interprets the instructions of cuda_ptx.h, strictly by NVIDIA's "Parallel
+ * Thread Execution ISA" and independently of the functions' purpose and of the emulator. All other
+ * instructions are refused. */
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ ptx_copies ptx_asked;
 ptx_fault ptx_planted;
 int ptx_mistakes;
 
-/* A statement with all that belongs to it. */
+/* A statement with its operands. */
 typedef struct statement {
     const char *text;
     bool is_volatile, memory;
@@ -30,7 +30,7 @@ typedef struct statement {
     bool used[OPERANDS], written[OPERANDS];
 } statement;
 
-/* An operand of an instruction: a number, or registers in order. */
+/* An operand of an instruction: a number, or a list of registers. */
 typedef struct argument {
     enum { NUMBER, REGISTER, ADDRESS, LIST } kind;
     unsigned number;
@@ -39,7 +39,7 @@ typedef struct argument {
 
 typedef struct instruction {
     char text[256];
-    char *part[PARTS]; /* between the points of its name */
+    char *part[PARTS]; /* the parts of its name between the points */
     int parts;
     argument argument[ARGUMENTS];
     int arguments;
@@ -71,7 +71,7 @@ static unsigned size_of(char letter)
     return letter == 'h' ? 2 : letter == 'r' || letter == 'f' ? 4 : letter == 'l' ? 8 : 0;
 }
 
-/* Whether the register is one of that kind, and the variable too. */
+/* Returns whether the register and its variable have that kind. */
 static bool fits(const statement *s, int reg, char letter)
 {
     if (reg < 0 || reg >= s->operands) {
@@ -187,7 +187,7 @@ static const char *parse_argument(argument *a, const char *at)
     return end == at ? NULL : end;
 }
 
-/* One instruction and its semicolon. */
+/* Parses one instruction and its semicolon. */
 static const char *parse(instruction *i, const char *at)
 {
     at = skip_spaces(at);
@@ -209,7 +209,7 @@ static const char *parse(instruction *i, const char *at)
     return *at == ';' ? at + 1 : NULL;
 }
 
-/* Whether the name is that one, with '*' for any part. */
+/* Returns whether the instruction's name matches, where '*' matches any part. */
 static bool is_called(const instruction *i, const char *name)
 {
     int k = 0;
@@ -223,7 +223,7 @@ static bool is_called(const instruction *i, const char *name)
     return k == i->parts;
 }
 
-/* Whether the arguments are of those kinds: n, r, a, or the digit of a list's length. */
+/* Returns whether the arguments have those kinds: n, r, a, or the length of a list as a digit. */
 static bool has_arguments(const instruction *i, const char *kinds)
 {
     if (i->arguments != (int)strlen(kinds))
@@ -249,8 +249,8 @@ static int reg_of(const instruction *i, int n)
 
 enum rounding { TO_EVEN, TO_ZERO, AWAY };
 
-/* The bits of x in a format with a sign, `exponent` bits of exponent and `fraction` bits of
- * fraction. NaN has all bits except the sign set. */
+/* Returns the bits of x in a format with a sign, `exponent` exponent bits and `fraction` fraction
+ * bits. NaN sets all bits except the sign. */
 static uint32_t encode(float x, int exponent, int fraction, enum rounding how)
 {
     const uint32_t sign = (bits_of(x) >> 31) << (exponent + fraction);
@@ -346,7 +346,8 @@ static bool compare(statement *s, const instruction *i)
     return true;
 }
 
-/* Bytes of b and a, numbered from a's lowest; with bit 3 of the choice the byte's highest bit only.
+/* Selects bytes of a and b, numbered from a's lowest byte. Bit 3 of a selector replicates the
+ * byte's highest bit.
  */
 static bool permute(statement *s, const instruction *i)
 {
@@ -371,7 +372,7 @@ static bool permute(statement *s, const instruction *i)
 
 /* ---- memory ---- */
 
-/* NULL: not all of it is shared memory, or it is not aligned. */
+/* Returns a pointer, or NULL if the range is not shared memory or not aligned. */
 static char *shared_at(uint64_t address, unsigned size)
 {
     const uint64_t at = address - PTX_SHARED_BEGIN;
@@ -477,7 +478,7 @@ static bool load_matrix(statement *s, const instruction *i)
 enum factor { F16, F16_SHORT, BF16, TF32, S8 };
 static const struct {
     const char *name;
-    int per_register, k, registers; /* numbers of a register; length of the products; of B */
+    int per_register, k, registers; /* numbers per register; depth of the product; registers of B */
 } products[] = {[F16] = {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 2, 16, 2},
                 [F16_SHORT] = {"mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 2, 8, 1},
                 [BF16] = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 2, 16, 2},
@@ -489,7 +490,7 @@ typedef struct product {
     uint32_t a[4], b[2], c[4], d[4];
 } product;
 
-/* Number i of a register. */
+/* Returns number i of a register. */
 static double number_in(uint32_t bits, int i, enum factor type)
 {
     if (type == S8)
@@ -500,7 +501,7 @@ static double number_in(uint32_t bits, int i, enum factor type)
     return (double)(type == BF16 ? float_of((uint64_t)half << 16) : decode_f16(half));
 }
 
-/* "Matrix Fragments": of element i of a lane's A, B and C the row and the column. */
+/* Implements "Matrix Fragments": the row and the column of element i of a lane's A, B and C. */
 static void multiply(void *const brought[EMULATED_WARP], unsigned mask)
 {
     (void)mask;
@@ -560,7 +561,7 @@ static bool multiply_add(statement *s, const instruction *i)
 
 /* ---- statements ---- */
 
-/* What compilers must not leave out, double or move, and what reads or writes memory. */
+/* Instructions that compilers must not remove, duplicate or move, or that access memory. */
 static const struct {
     const char *name;
     bool (*run)(statement *s, const instruction *i);
@@ -617,7 +618,7 @@ static void run_statement(statement *s)
 
 /* ---- faults ---- */
 
-/* As they were run, for the faults that they can have. */
+/* The statements that were run, from which possible faults are derived. */
 static struct {
     char text[256];
     bool ran, is_volatile, memory;
@@ -639,7 +640,7 @@ static void replace(char text[256], const char *from, const char *to)
     snprintf(at, (size_t)(256 - (at - text)), "%s%s", to, rest);
 }
 
-/* %a becomes %b, and %b %a. */
+/* Exchanges %a and %b. */
 static void swap(char text[256], int a, int b)
 {
     char out[256];
@@ -688,7 +689,7 @@ static void plant(statement *s, char text[256], const ptx_fault *f)
     }
 }
 
-/* Words that make another instruction of one. */
+/* Words whose replacement gives another instruction. */
 static const char *const words[][2] = {
     {".rn.", ".rz."},
     {".rna.", ".rn."},

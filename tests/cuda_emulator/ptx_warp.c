@@ -1,5 +1,4 @@
-/* ptx_warp.c: the lanes of one warp without a block around them, for functions that are tried by
- * themselves. */
+/* ptx_warp.c: runs the lanes of one warp without a block, to test single functions. */
 #include <stdlib.h>
 #include <ucontext.h>
 
@@ -16,7 +15,8 @@ static void fail(const char *what, unsigned line)
     ptx_wrong("the emulator: %s", what);
 }
 
-const emulated_calls emulated_block_calls = {.fail = fail}; /* what emulated_warp.c has of it */
+const emulated_calls emulated_block_calls = {
+    .fail = fail}; /* the only function that emulated_warp.c uses */
 
 static ucontext_t scheduler, context[EMULATED_WARP];
 static char *stacks;
@@ -52,7 +52,7 @@ void emulated_meet(unsigned mask, emulated_warp_fn *meeting, void *mine)
         swapcontext(&context[current], &scheduler);
 }
 
-/* One turn of every lane; false where none got anywhere. */
+/* Runs every lane until it waits. Returns false if no lane made progress. */
 static bool take_next(int *left)
 {
     const unsigned before = meetings;

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "tests/cuda_emulator/ptx.h"
-/* The emulator's words, which have names that the C library has too. */
+/* The emulator's definitions, some of whose names also exist in the C library. */
 #include "tests/cuda_emulator/emulated_cuda.h"
 #include "tests/cuda_emulator/emulated_ptx.h"
 
-/* emulated_warp.h, in which bool is C's */
+/* emulated_warp.h uses C's bool */
 extern "C" {
 void emulated_warp_sync(unsigned mask);
 unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned from);
@@ -69,7 +69,7 @@ static unsigned draw()
     return drawn;
 }
 
-/* Ends of ranges, ties of every format, NaN. */
+/* Limits of ranges, ties of every format, NaN. */
 static const unsigned hard_bits[] = {
     0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007fffff, 0x807fffff, 0x00800000, 0x80800000,
     0x3f800000, 0xbf800000, 0x3f801000, 0x3f803000, 0x3f801001, 0x3f800fff, 0xbf801000, 0xbf803000,
@@ -80,7 +80,8 @@ static const unsigned hard_bits[] = {
     0xff800001, 0x7f801000, 0x7fffffff, 0x7fbfffff, 0x00001000, 0x00000fff, 0x80001000, 0x00008000};
 enum { HARD = sizeof hard_bits / sizeof *hard_bits };
 
-/* The n-th number: a hard one, then one of any bits and one of usual size in turn. */
+/* Returns the n-th number: first hard ones, then random bits and numbers of moderate size
+ * alternately. */
 static float number(int n)
 {
     if (n < HARD)
@@ -104,7 +105,7 @@ static bool same_half(unsigned a, unsigned b)
     return a == b || (half_is_nan(a) && half_is_nan(b));
 }
 
-/* In full, or until a fault is found. */
+/* Runs all cases, or stops when a fault is found. */
 static bool full;
 static bool found()
 {
