@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "cli/common/cli.h"
 #include "cli/common/box_metrics.h"
+#include "cli/common/cli.h"
 
 /* Replacements for other files of the program. */
 void *cli_alloc(size_t count, size_t size)

@@ -1,7 +1,7 @@
-/* test_cl_buffers.c: pictures in buffers of the caller's own OpenCL context, with an event to wait
+/* test_cl_objects.c: pictures in buffers of the caller's own OpenCL context, with an event to wait
  * for and one that is waited for.
  *
- *   test_cl_buffers path/to/libhostile_cl.so
+ *   test_cl_objects path/to/libhostile_cl.so
  */
 #include <dlfcn.h>
 #include <limits.h>

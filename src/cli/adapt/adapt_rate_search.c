@@ -1,6 +1,6 @@
-/* adapt_rate_search.c: finds the learning rate. It trains a few steps from the start with each of several
- * rates, and selects the rate with the lowest loss afterwards. The result depends only on weights,
- * pictures and options. */
+/* adapt_rate_search.c: finds the learning rate. It trains a few steps from the start with each of
+ * several rates, and selects the rate with the lowest loss afterwards. The result depends only on
+ * weights, pictures and options. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #ifndef FOVEA_CLI_ANNOTATIONS_H
 #define FOVEA_CLI_ANNOTATIONS_H
 
-#include "cli/common/cli.h"
 #include "cli/common/box_metrics.h"
+#include "cli/common/cli.h"
 
 /* An image or a category. */
 typedef struct annotations_item {
