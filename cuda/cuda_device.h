@@ -71,7 +71,7 @@ fovea_status fv_cuda_ready(const fv_device *d);
 /* Makes the device's context current, unless the device is lost. After success fv_cuda_leave must
  * be called. */
 fovea_status fv_cuda_enter(fv_device *d);
-/* Does the same even for a lost device, whose objects are to be freed. Returns whether
+/* Does the same even for a lost device, whose objects must be freed. Returns whether
  * fv_cuda_leave must be called. If it fails, objects can still be freed, as each knows its
  * context. */
 bool fv_cuda_enter_anyway(const fv_device *d);

@@ -118,7 +118,8 @@ static void fixed_codes(code *literals, code *distances)
     make_code(distances, length, DISTANCES);
 }
 
-/* The lengths of both codes follow one another, packed with a third. */
+/* Reads the codes of a dynamic Huffman block. The code lengths of literals and of distances form
+ * one sequence, which is itself compressed with a third Huffman code. */
 static void own_codes(stream *s, code *literals, code *distances)
 {
     static const uint8_t order[LENGTHS] = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,

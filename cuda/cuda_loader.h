@@ -1,5 +1,5 @@
 /* cuda_loader.h: opens NVIDIA's driver, NVRTC and cuBLASLt at run time. Nothing is linked and no
- * header of theirs is needed, because most machines may not have them.
+ * header of these libraries is needed, because most machines may not have them.
  *
  * Their interfaces are declared here as far as they are used, under their own names.
  */

@@ -27,7 +27,7 @@
  * `quantise` in the scratch, and W ends with a scale for each packed column. Anything else is split
  * into sums of tf32 numbers, FV_A_PARTS and FV_W_PARTS of each; the product of two low parts is
  * left out. Tensor cores cut sums off where others round: those of parts have 16 steps at most, and
- * are added up outside.
+ * are added outside.
  *
  * Macros of the host side: those above; FV_CONV 1 for windows; FV_A_BYTES by which rows of A can be
  * moved, 16 of a window only where each tap can; FV_WIDE<n> 1 where those of operand n can by 16.

@@ -84,8 +84,8 @@ void fv_gpu_store_empty(fv_gpu_store *s);
 /* The store must be empty; one that was never opened is fine. */
 void fv_gpu_store_close(fv_gpu_store *s);
 /* Creates kernel `entry` of program `name`, without the texts that kernels of ops begin with.
- * Builds the program if necessary. The kernel is to be released as the backend's kernels are.
- * Thread-safe. */
+ * Builds the program if necessary. The caller releases the kernel in the same way as the backend's
+ * kernels. Thread-safe. */
 fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, const char *entry,
                                 const char *options);
 /* Does the same for a step's kernel; `options` precede the step's own. */

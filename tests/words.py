@@ -97,6 +97,12 @@ BANNED = [
     (r"how \w+ come of|comes of", "'how .. are made from'", "how boxes come of outputs"),
     (r"the one is taken", "'the one with the fewest .. is taken'", "the one is taken that fits"),
     (r"where it stands", "'from its current position'", "a file from where it stands"),
+    (r"(?:is|are) to be", "'must be', or an imperative", "the kernel is to be released"),
+    (r"memory is short|no memory for", "'memory ran out', 'cannot allocate'", "memory is short"),
+    (r"of theirs|of his own", "repeat the noun: 'of these libraries'", "no header of theirs"),
+    (r"added up", "'added', 'accumulated'", "parts are added up outside"),
+    (r"none of the others", "name the other things", "none of the others"),
+    (r"packed plainly|finished (?:grids?|tensors?)", "'unpacked', 'complete'", "packed plainly"),
     (r"(?:and|or) (?:its|their) like", "'such as', 'and similar'", "the manual and its like"),
 ]
 

@@ -560,7 +560,7 @@ void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char 
                 since = t;
             }
         }
-        /* Empty files are only removed if no bytes are to be kept. */
+        /* Empty files are removed only if nothing must be kept. */
         again = (bytes > most || most == 0) && oldest[0] && unlink(oldest) == 0;
     }
     closedir(folder);

@@ -34,7 +34,8 @@ enum fv_space {
     FV_SPACE_NONE,     /* the operand is absent */
     FV_SPACE_BUFFER,   /* `offset` bytes into `mem` */
     FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block, or into `mem` on a
-                          throughput device; holds rows of the current chunk, or a ring */
+                          throughput device (OpenCL, CUDA); holds rows of the current chunk, or a ring
+                        */
     FV_SPACE_EXTERNAL, /* `offset` bytes into the caller's memory of external slot `slot` */
 };
 
@@ -85,7 +86,8 @@ typedef struct fv_launch {
     uint32_t halo;             /* number of grid rows that are computed beyond the sweep's row
                                   tile, on each side */
     const fv_rows *band;       /* rows of each band of a banded sweep */
-    const fv_mem *scratch_mem; /* throughput device: the kernel's scratch, which the steps share */
+    const fv_mem *scratch_mem; /* throughput device: temporary memory of the kernel, which all steps
+                                  use in turn */
 } fv_launch;
 
 /* The first member of every backend's bound step: the data that all backends have. */

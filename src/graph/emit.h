@@ -308,8 +308,8 @@ void fv_emit_adaptive_pool(fv_builder *b, const char *label, fv_view in, const f
 void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,
                   uint32_t rows, uint32_t cols);
 
-/* Makes the tables of a ViT's rotation, with a row of d values per token, for fv_emit_rope, and for
- * linear attention with rope_width 0. */
+/* Makes the cosine and sine tables of a ViT's rotary position embedding (RoPE), with a row of d
+ * values per token. fv_emit_rope reads them, and so does linear attention with rope_width 0. */
 void fv_emit_rope_tokens(fv_builder *b, const fv_rope *r, const fv_grid *grid, uint32_t d,
                          fv_weight *cos, fv_weight *sin);
 

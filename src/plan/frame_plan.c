@@ -43,7 +43,7 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
     FV_TRY(fv_known("on_device_lost", (int)o->on_device_lost, FOVEA_DEVICE_LOST_CPU));
     if (!(o->device_timeout_seconds >= 0 && o->device_timeout_seconds <= 1e6))
         return fv_fail(FOVEA_EINVAL,
-                       "device_timeout_seconds is %g; it must be from 0 (for 10 s) to 1e6",
+                       "device_timeout_seconds is %g; use 0 for the default of 10 s, or up to 1e6",
                        o->device_timeout_seconds);
     return FOVEA_OK;
 }

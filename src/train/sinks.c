@@ -1,5 +1,5 @@
-/* sinks.c: scatters gradients to the tensors of a weight whose rows differ from the tensors' rows:
- * the transpose of fv_weight_read. */
+/* sinks.c: adds the gradient of a weight to the gradients of the tensors from which fv_weight_read
+ * assembles it, in another layout: the transpose of that function. */
 #include "train/trainer.h"
 
 #include <string.h>

@@ -83,7 +83,7 @@ static bool fits(const statement *s, int reg, char letter)
     const char is = c[strlen(c) - 1];
     if (is == letter && o->size == size_of(letter) && o->is_float == (letter == 'f'))
         return true;
-    ptx_wrong("'%s': %%%d has \"%s\" and %u bytes, and is to be \"%c\"", s->text, reg, c, o->size,
+    ptx_wrong("'%s': %%%d has \"%s\" and %u bytes, and must be \"%c\"", s->text, reg, c, o->size,
               letter);
     return false;
 }

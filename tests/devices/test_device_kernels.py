@@ -70,7 +70,8 @@ def some(names):
 
 
 def with_dots(lies, words):
-    """The settings of a hostile device that also has integer dot products, by the functions of one extension."""
+    """Returns the settings `lies` of the hostile OpenCL device, with the int8 dot products of one extension:
+    cl_khr_integer_dot_product (1) or cl_arm_integer_dot_product_accumulate_int8 (2)."""
     return {**lies, "HOSTILE_CL": lies["HOSTILE_CL"] + ",dots=%d" % words}
 
 

@@ -25,7 +25,7 @@ TEMPLATE = "tmpl/%s_tmpl.c"
 SDOT = "-march=armv8.2-a+fp16+dotprod"
 # Kernels: template, level, multiply-adds, what marks loops of others in the same file, the least shares,
 # flags (of x86 they are the build's). A product of 2 x 2 rows and columns is worth two or more of the others; as tiles of 32 registers
-# have it, its share by registers is 0.72 at most. Sums of float16 are added up; the loop has no plain
+# have it, its share by registers is 0.72 at most. Sums of float16 are added; the loop has no plain
 # product, which the polynomials of epilogues have, and those may hold more multiply-adds than it.
 Kernel = collections.namedtuple("Kernel", "template level add other least least_plain flags")
 KERNELS = [

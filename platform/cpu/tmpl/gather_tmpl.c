@@ -1,5 +1,5 @@
 /* gather_tmpl.c: GATHER, PICK, PIXEL_SHUFFLE and LERP, which read rows in another order from a
- * finished tensor, written with vec.h's vector functions. */
+ * complete tensor, written with vec.h's vector functions. */
 #include "ops/contracts/grid.h"
 #include "ops/contracts/rows.h"
 #include "ops/ref/ref_lerp.h"

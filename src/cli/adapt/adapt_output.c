@@ -59,8 +59,9 @@ int adapt_output_check(const adapt_run *r)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (exists(out, parts[i]))
             return cli_fail(CLI_USAGE,
-                            "-o %s: the folder has %s but no log.jsonl of a training, so it is "
-                            "another model; choose another folder, or remove that file",
-                            out, parts[i]);
+                            "-o %s: %s in this folder was not written by a training of fovea "
+                            "(there is no matching log.jsonl), and would be overwritten; choose "
+                            "another folder, or delete %s",
+                            out, parts[i], parts[i]);
     return CLI_OK;
 }

@@ -38,7 +38,9 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
     *out = &set->device[i];
     int code = CLI_OK;
     if (i == BENCH_DEVICES)
-        code = cli_fail(CLI_USAGE, "there are more than %d devices and settings; shorten the lists",
+        code = cli_fail(CLI_USAGE,
+                        "--device, --isa, --threads and --max-dispatch-ms make more than %d "
+                        "combinations; shorten these lists",
                         BENCH_DEVICES);
     else if (i == set->devices)
         code = make_device(*out, s);

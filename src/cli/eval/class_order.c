@@ -235,8 +235,9 @@ static int read_lines(json_t **out, const char *path)
     char *line = NULL;
     size_t capacity = 0;
     if (!f)
-        return cli_fail(CLI_INPUT, "--class-order %s: %s; give name, number or a file", path,
-                        strerror(errno));
+        return cli_fail(CLI_INPUT,
+                        "--class-order %s: %s; use name, number or the path of an existing file",
+                        path, strerror(errno));
     *out = json_array();
     while (getline(&line, &capacity, f) > 0) {
         trim(line);

@@ -103,9 +103,9 @@ static int read_options(lm *r, fovea_sequence_options *o)
     CLI_TRY(cli_number(&o->rows, "rows", r->rows_text, 1, 1 << 20));
     CLI_TRY(cli_choose(&form, "form", r->form_text, forms));
     if (!r->session.info.vocabulary)
-        return cli_fail(CLI_UNSUPPORTED, "lm needs a language model, but this model reads %s",
-                        r->session.info.sequence ? "rows, as a token mixer does"
-                                                 : "pictures; use fovea run");
+        return cli_fail(CLI_UNSUPPORTED, "lm needs a language model, but this %s",
+                        r->session.info.sequence ? "is one token mixer, which reads rows of numbers"
+                                                 : "model reads pictures; use fovea run");
     r->info.vocabulary = r->session.info.vocabulary;
     o->form = (fovea_form)form;
     o->all_logits = r->output != NULL;
