@@ -6,7 +6,7 @@
 #   sh tests/run.sh slow      the slow tests of the CPU code, and a sample of one OpenCL device
 #   sh tests/run.sh device    every OpenCL device, Oclgrind, the CUDA emulator, other processors' builds
 #   sh tests/run.sh touched   what .ci/run takes: the quick suite, and of slow and device the tests that the change
-#                             touches, as many as a budget of ten minutes allows; selected.py says what the change is
+#                             touches, as many as a budget of a few minutes allows; selected.py says what the change is
 #   sh tests/run.sh touched COMMIT   the same for the change from COMMIT to the working tree
 #   sh tests/run.sh all       the three suites, and the longest golden cases, the kernels for aarch64 under qemu,
 #                             training in several processes, and the fuzzer, which looks for something new
@@ -83,7 +83,7 @@ names=
 if [ "$suite" = touched ]; then
     # shellcheck disable=SC2086
     # Seconds of one test after the other; two cores need half as long.
-    names=$(list | python3 tests/selected.py --budget 600 $pattern)
+    names=$(list | python3 tests/selected.py --budget 450 $pattern)
 elif [ -n "$pattern" ]; then
     case $pattern in
     *[*?[]*) ;;
