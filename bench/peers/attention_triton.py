@@ -130,8 +130,8 @@ def _apply(q, state, mass, mean, out, n, H: tl.constexpr, D: tl.constexpr, KIND:
 
 
 def function(name):
-    """A function of q, k and v, each (1, tokens, heads, channels); None for attentions that are not implemented
-    here."""
+    """Returns an attention function of q, k and v, each of shape (1, tokens, heads, channels). Returns None if
+    KINDS does not list the attention `name`."""
     if name not in KINDS:
         return None
 

@@ -197,8 +197,7 @@ def with_mnn(job):
         net = MNN.nn.load_module_from_file(path, ["pixels"], list(outputs), runtime_manager=runtime)
 
         def run(pixels):
-            given = MNN.expr.placeholder(list(pixels.shape), MNN.expr.NCHW)
-            given.write(pixels)
+            given = MNN.expr.const(pixels, list(pixels.shape), MNN.expr.NCHW)
             return MNN.expr.convert(net.onForward([given])[0], MNN.expr.NCHW).read()
 
         return run, None

@@ -21,7 +21,7 @@ typedef struct fv_layout {
     fv_component component[3]; /* R, G, B or Y, U, V */
 } fv_layout;
 
-enum { FV_LAYOUTS = FOVEA_LAYOUT_I411 + 1 }; /* the last of the public enum comes before it */
+enum { FV_LAYOUTS = FOVEA_LAYOUT_I411 + 1 }; /* one more than the last fovea_layout */
 extern const fv_layout fv_layouts[FV_LAYOUTS];
 
 #endif

@@ -154,6 +154,15 @@ static fovea_status checked_size(uint32_t *width, uint32_t *height, uint64_t w, 
     return FOVEA_OK;
 }
 
+static fovea_status patch_check(const fovea_preprocess *p)
+{
+    return p->patch >= 1 && p->patch <= SIDE_MAX
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL,
+                         "preprocess: patch is %u pixels; this resize needs from 1 to %u", p->patch,
+                         SIDE_MAX);
+}
+
 /* Computes the size of a picture after its resize, before its crop. The longer side is rounded
  * down, as by the image processors. Products fit 64 bits because no operand exceeds 32. */
 static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
@@ -171,19 +180,16 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         w = by_width ? bw : bh * in_w / in_h;
         h = by_width ? bw * in_h / in_w : bh;
     } else if (p->resize == FOVEA_RESIZE_PATCHES) {
-        if (p->patch < 1 || p->patch > SIDE_MAX || p->most_patches < 1)
-            return fv_fail(
-                FOVEA_EINVAL,
-                "preprocess: most_patches is %u and patch is %u pixels; both must be at least 1",
-                p->most_patches, p->patch);
+        FV_TRY(patch_check(p));
+        if (p->most_patches < 1)
+            return fv_fail(FOVEA_EINVAL, "preprocess: most_patches is 0; it must be at least 1");
         fit_patches(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_FIT) {
-        if (p->patch < 1 || p->patch > SIDE_MAX || p->resize_width > SIDE_MAX ||
-            p->resize_height > SIDE_MAX)
+        FV_TRY(patch_check(p));
+        if (p->resize_width > SIDE_MAX || p->resize_height > SIDE_MAX)
             return fv_fail(FOVEA_EINVAL,
-                           "preprocess: the size %ux%u or the patch of %u pixels is out of range; "
-                           "set a patch of at least 1",
-                           p->resize_width, p->resize_height, p->patch);
+                           "preprocess: the size is %ux%u pixels; sides are at most %u",
+                           p->resize_width, p->resize_height, SIDE_MAX);
         fit_side(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_LONG) {
         fit_long(&w, &h, p);

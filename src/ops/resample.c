@@ -222,9 +222,9 @@ static uint32_t point(double *weight, uint32_t *start, const fv_axis *a, const f
     return end - *start;
 }
 
-/* Finds the nearest input position. Pillow adds the step repeatedly, so this function repeats the
- * additions up to position o; torchvision multiplies in float32. Different rounding would select
- * other pixels. */
+/* Finds the input pixel that is nearest to output pixel o. Near the middle between two pixels the
+ * choice depends on rounding, so this function computes the position as each library does: Pillow
+ * adds the step once per output pixel, and torchvision multiplies o by the step in float32. */
 static uint32_t nearest(double *weight, uint32_t *start, const fv_axis *a, const fv_resampling *how,
                         uint32_t o, double *at)
 {

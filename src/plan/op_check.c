@@ -16,8 +16,8 @@ static fovea_status check_shape(const fovea_attention_options *o, const fv_atten
         return fv_fail(FOVEA_EINVAL, "heads is %u; it must be from 1 to 4096", o->heads);
     if (o->head_dim == 0 || o->value_dim == 0 || widest * o->heads > 1u << 20)
         return fv_fail(FOVEA_EINVAL,
-                       "head_dim is %u and value_dim %u; both must be at least 1, and %u heads of "
-                       "them have at most 2^20 channels",
+                       "head_dim is %u and value_dim is %u; both must be at least 1, and %u heads "
+                       "must have at most 2^20 channels in all",
                        o->head_dim, o->value_dim, o->heads);
     if (keys > MAX_TOKENS)
         return fv_fail(FOVEA_EINVAL, "the attention has %u keys; at most 2^28 are supported", keys);

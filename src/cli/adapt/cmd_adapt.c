@@ -397,10 +397,11 @@ char *adapt_note(const adapt_run *r)
 int adapt_check_compute(const char *command, const cli_settings *s)
 {
     if (s->compute == FOVEA_COMPUTE_INT8)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "%s --compute int8 is not possible, because training multiplies in float32 "
-                        "or bfloat16; use one of these",
-                        command);
+        return cli_fail(
+            CLI_UNSUPPORTED,
+            "%s does not support --compute int8: training multiplies matrices in float32 "
+            "or bfloat16; use --compute f32 or --compute bf16",
+            command);
     return CLI_OK;
 }
 

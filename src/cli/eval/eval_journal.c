@@ -144,7 +144,7 @@ static int recall(eval_run *r, FILE *from, long *end)
 
 /* Opens the file to append after the last complete record, and discards what follows that
  * record. */
-static int go_on(eval_run *r, const char *path, FILE *from)
+static int resume(eval_run *r, const char *path, FILE *from)
 {
     long end = 0;
     const int code = recall(r, from, &end);
@@ -156,7 +156,7 @@ static int go_on(eval_run *r, const char *path, FILE *from)
     return CLI_OK;
 }
 
-static int begin_anew(eval_run *r, const char *path)
+static int begin(eval_run *r, const char *path)
 {
     r->journal = fopen(path, "w");
     if (!r->journal)
@@ -180,7 +180,7 @@ int eval_journal_begin(eval_run *r)
         code = cli_fail(CLI_USAGE,
                         "%s is from an earlier run; continue it with --resume, or remove it", path);
     else
-        code = from ? go_on(r, path, from) : begin_anew(r, path);
+        code = from ? resume(r, path, from) : begin(r, path);
     free(path);
     return code;
 }

@@ -156,7 +156,7 @@ static void attend(context *c, const fv_rf_detr_layer *l)
     const fv_view out = fv_emit_rows(b, n, width);
     fv_emit_keys(b, "keys", &a);
     fv_emit_queries(b, "attention", &a, qk, out);
-    join(c, "projection", &l->self_out, out, "norm behind attention", &l->norm[0]);
+    join(c, "projection", &l->self_out, out, "norm after attention", &l->norm[0]);
 }
 
 static void sample(context *c, const fv_rf_detr_layer *l)

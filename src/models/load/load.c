@@ -19,7 +19,7 @@
 #include "weights/packed_cache.h"
 
 #define CONFIG_LIMIT (16u << 20)
-#define ADVICE 512 /* most bytes of the advice in a message */
+#define ADVICE 512 /* maximum bytes of the advice in a message */
 #define SYNTHETIC "synthetic:"
 #define WHOLE "model.safetensors"
 #define INDEX_ENDING ".index.json"
@@ -356,8 +356,9 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
     return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);
 }
 
-/* Finds the family and the size that m->name begins with, and sets m->ending to the rest of the
- * name, which may be that of a neck or head. *size is NULL if the name is a further one. */
+/* Finds the family that makes the synthetic model m->name, and the size in its list with which the
+ * name begins. Sets m->ending to the rest of the name: "", or the name of a neck or head. Sets
+ * *size to NULL if the name is not in the list, but accepted by the list's `has`. */
 static const fv_family *find_synthetic(fv_synthetic *m, const void **size)
 {
     const char *known;

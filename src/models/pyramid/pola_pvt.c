@@ -102,11 +102,11 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
     fv_pola_empty(&b->kv, 2, c, kv.b != NULL);
     fv_pola_cut(&b->kv, &kv, 0, 0, 2);
     /* v is computed together with q */
-    const bool segmentation_source = b->linear && b->reduction == 1;
-    const uint32_t rows = !b->linear ? 1 : segmentation_source ? 3 : 2;
+    const bool joint = b->linear && b->reduction == 1;
+    const uint32_t rows = !b->linear ? 1 : joint ? 3 : 2;
     fv_pola_empty(&b->q, rows, c, first.b != NULL);
     fv_pola_cut(&b->q, &first, 0, 0, 1);
-    if (segmentation_source)
+    if (joint)
         fv_pola_cut(&b->q, &kv, 1, 1, 1);
     if (b->linear)
         fv_pola_cut(&b->q, &first, 1, rows - 1, 1);
