@@ -14,6 +14,8 @@
 #                             A pattern with *, ? or [ is matched with the whole name, any other with a
 #                             part of it: yuv, 'check*'
 #   sh tests/run.sh quick PATTERN    the same in one suite: quick, slow or device
+#   sh tests/run.sh drivers [NAME]   OpenCL drivers that this machine lacks, unpacked in build/drivers, and its own;
+#                             NAME selects those whose names contain it: devices/drivers.py lists them
 #
 # BUILD names the build directory. The whole golden set is used where ../shared/golden holds it.
 set -eu
@@ -22,6 +24,13 @@ build=${BUILD:-build}
 
 suite=quick
 case ${1:-} in
+drivers)
+    sh platform/setup-debian.sh build >&2
+    [ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release -Dptx=disabled >&2
+    ninja -C "$build" src/cli/fovea >&2
+    shift
+    exec python3 tests/devices/drivers.py "$build" "$@"
+    ;;
 quick | slow | device | touched | all)
     suite=$1
     shift
@@ -34,7 +43,7 @@ pattern=${1:-}
 case $#$pattern in
 0 | 1[!-]*) ;;
 *)
-    echo "usage: run.sh [quick | slow | device | all] [PATTERN], run.sh touched [COMMIT]" >&2
+    echo "usage: run.sh [quick | slow | device | all] [PATTERN], run.sh touched [COMMIT], run.sh drivers [NAME]" >&2
     exit 1
     ;;
 esac

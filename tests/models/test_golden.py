@@ -130,15 +130,20 @@ def cases(exe, match):
     return out
 
 
-def run(command, options, folder):
-    """Runs a case; returns its exit status, message and tensors."""
+def launch(command):
+    """Exit status and message of a process."""
+    p = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    return p.returncode, (p.stderr or p.stdout).strip()[-200:]
+
+
+def run(command, options, folder, start=launch):
+    """Runs a case by `start`; returns its exit status, message and tensors."""
     result = os.path.join(folder, "out.safetensors")
     if os.path.exists(result):
         os.remove(result)
-    p = subprocess.run(command + ["-o", result] + options, capture_output=True, text=True,
-                       errors="replace")
-    if p.returncode:
-        return p.returncode, (p.stderr or p.stdout).strip()[-200:], None
+    code, message = start(command + ["-o", result] + options)
+    if code:
+        return code, message, None
     if not os.path.exists(result):
         return -1, "no output written", None
     return 0, "", load(result)[0]
