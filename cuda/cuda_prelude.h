@@ -36,19 +36,18 @@ template <class T> struct fv_plain {
 
 template <class T, int N> struct fv_vec;
 
+/* An element with two names. A union of structures without a name, which would give halves names as
+ * well, is not standard C++, and NVRTC before CUDA 12.8 refuses it. FV_LOW and FV_HIGH are the
+ * halves. */
+#define FV_ELEMENT(T, name, second)                                                                \
+    union {                                                                                        \
+        T name, second;                                                                            \
+    }
+
 template <class T> struct __align__(2 * sizeof(T)) fv_vec<T, 2>
 {
-    union {
-        struct {
-            T x, y;
-        };
-        struct {
-            T s0, s1;
-        };
-        struct {
-            T lo, hi;
-        };
-    };
+    FV_ELEMENT(T, x, s0);
+    FV_ELEMENT(T, y, s1);
     fv_vec() = default;
     FV_DEVICE fv_vec(T s) : x(s), y(s)
     {
@@ -59,14 +58,9 @@ template <class T> struct __align__(2 * sizeof(T)) fv_vec<T, 2>
 };
 
 template <class T> struct fv_vec<T, 3> {
-    union {
-        struct {
-            T x, y, z;
-        };
-        struct {
-            T s0, s1, s2;
-        };
-    };
+    FV_ELEMENT(T, x, s0);
+    FV_ELEMENT(T, y, s1);
+    FV_ELEMENT(T, z, s2);
     fv_vec() = default;
     FV_DEVICE fv_vec(T s) : x(s), y(s), z(s)
     {
@@ -78,17 +72,10 @@ template <class T> struct fv_vec<T, 3> {
 
 template <class T> struct __align__(4 * sizeof(T)) fv_vec<T, 4>
 {
-    union {
-        struct {
-            T x, y, z, w;
-        };
-        struct {
-            T s0, s1, s2, s3;
-        };
-        struct {
-            fv_vec<T, 2> lo, hi;
-        };
-    };
+    FV_ELEMENT(T, x, s0);
+    FV_ELEMENT(T, y, s1);
+    FV_ELEMENT(T, z, s2);
+    FV_ELEMENT(T, w, s3);
     fv_vec() = default;
     FV_DEVICE fv_vec(T s) : x(s), y(s), z(s), w(s)
     {
@@ -100,45 +87,61 @@ template <class T> struct __align__(4 * sizeof(T)) fv_vec<T, 4>
     {
     }
 };
+#undef FV_ELEMENT
 
 /* Larger vectors are aligned to 16 bytes at most, which is as much as one instruction moves. */
 template <class T> struct __align__(sizeof(T) > 1 ? 16 : 8) fv_vec<T, 8>
 {
-    union {
-        struct {
-            T s0, s1, s2, s3, s4, s5, s6, s7;
-        };
-        struct {
-            fv_vec<T, 4> lo, hi;
-        };
-    };
+    T s0, s1, s2, s3, s4, s5, s6, s7;
     fv_vec() = default;
-    FV_DEVICE fv_vec(T s) : lo(s), hi(s)
+    FV_DEVICE fv_vec(T s) : s0(s), s1(s), s2(s), s3(s), s4(s), s5(s), s6(s), s7(s)
     {
     }
-    FV_DEVICE fv_vec(fv_vec<T, 4> a, fv_vec<T, 4> b) : lo(a), hi(b)
+    FV_DEVICE fv_vec(fv_vec<T, 4> a, fv_vec<T, 4> b)
+        : s0(a.x), s1(a.y), s2(a.z), s3(a.w), s4(b.x), s5(b.y), s6(b.z), s7(b.w)
     {
     }
 };
 
 template <class T> struct __align__(16) fv_vec<T, 16>
 {
-    union {
-        struct {
-            T s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, sa, sb, sc, sd, se, sf;
-        };
-        struct {
-            fv_vec<T, 8> lo, hi;
-        };
-    };
+    fv_vec<T, 8> low, high;
     fv_vec() = default;
-    FV_DEVICE fv_vec(T s) : lo(s), hi(s)
+    FV_DEVICE fv_vec(T s) : low(s), high(s)
     {
     }
-    FV_DEVICE fv_vec(fv_vec<T, 8> a, fv_vec<T, 8> b) : lo(a), hi(b)
+    FV_DEVICE fv_vec(fv_vec<T, 8> a, fv_vec<T, 8> b) : low(a), high(b)
     {
     }
 };
+
+/* The first and the second half of a vector. */
+template <class T> FV_DEVICE fv_vec<T, 2> fv_low(fv_vec<T, 4> a)
+{
+    return fv_vec<T, 2>(a.x, a.y);
+}
+template <class T> FV_DEVICE fv_vec<T, 2> fv_high(fv_vec<T, 4> a)
+{
+    return fv_vec<T, 2>(a.z, a.w);
+}
+template <class T> FV_DEVICE fv_vec<T, 4> fv_low(fv_vec<T, 8> a)
+{
+    return fv_vec<T, 4>(a.s0, a.s1, a.s2, a.s3);
+}
+template <class T> FV_DEVICE fv_vec<T, 4> fv_high(fv_vec<T, 8> a)
+{
+    return fv_vec<T, 4>(a.s4, a.s5, a.s6, a.s7);
+}
+template <class T> FV_DEVICE fv_vec<T, 8> fv_low(fv_vec<T, 16> a)
+{
+    return a.low;
+}
+template <class T> FV_DEVICE fv_vec<T, 8> fv_high(fv_vec<T, 16> a)
+{
+    return a.high;
+}
+#define FV_LOW(v) fv_low(v)
+#define FV_HIGH(v) fv_high(v)
 
 #define FV_VECTORS(T)                                                                              \
     typedef fv_vec<T, 2> fv_##T##2;                                                                \
@@ -179,7 +182,7 @@ FV_VECTORS(float)
         else if constexpr (N == 3)                                                                 \
             return fv_vec<T, N>(a.x symbol b.x, a.y symbol b.y, a.z symbol b.z);                   \
         else                                                                                       \
-            return fv_vec<T, N>(a.lo symbol b.lo, a.hi symbol b.hi);                               \
+            return fv_vec<T, N>(fv_low(a) symbol fv_low(b), fv_high(a) symbol fv_high(b));         \
     }                                                                                              \
     template <class T, int N> FV_DEVICE fv_vec<T, N> operator symbol(fv_vec<T, N> a, FV_AS(T) b)   \
     {                                                                                              \
@@ -216,7 +219,7 @@ template <class T, int N> FV_DEVICE fv_vec<T, N> operator-(fv_vec<T, N> a)
         if constexpr (N == 2)                                                                      \
             return fv_vec<int, N>(-(a.x symbol b.x), -(a.y symbol b.y));                           \
         else                                                                                       \
-            return fv_vec<int, N>(a.lo symbol b.lo, a.hi symbol b.hi);                             \
+            return fv_vec<int, N>(fv_low(a) symbol fv_low(b), fv_high(a) symbol fv_high(b));       \
     }                                                                                              \
     template <class T, int N> FV_DEVICE fv_vec<int, N> operator symbol(fv_vec<T, N> a, FV_AS(T) b) \
     {                                                                                              \
@@ -243,11 +246,11 @@ template <class T> FV_DEVICE fv_vec<T, 2> fv_odd(fv_vec<T, 4> a)
 }
 template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_even(fv_vec<T, N> a)
 {
-    return fv_vec<T, N / 2>(fv_even(a.lo), fv_even(a.hi));
+    return fv_vec<T, N / 2>(fv_even(fv_low(a)), fv_even(fv_high(a)));
 }
 template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_odd(fv_vec<T, N> a)
 {
-    return fv_vec<T, N / 2>(fv_odd(a.lo), fv_odd(a.hi));
+    return fv_vec<T, N / 2>(fv_odd(fv_low(a)), fv_odd(fv_high(a)));
 }
 #define FV_EVEN(x) fv_even(x)
 #define FV_ODD(x) fv_odd(x)
@@ -263,7 +266,7 @@ template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_odd(fv_vec<T, N> a)
         else if constexpr (N == 3)                                                                 \
             return fv_vec<R, N>(name(a.x), name(a.y), name(a.z));                                  \
         else                                                                                       \
-            return fv_vec<R, N>(name(a.lo), name(a.hi));                                           \
+            return fv_vec<R, N>(name(fv_low(a)), name(fv_high(a)));                                \
     }
 /* Applies a function of two arguments to each element; the first is a vector, the second may be a
  * number. */
@@ -273,7 +276,7 @@ template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_odd(fv_vec<T, N> a)
         if constexpr (N == 2)                                                                      \
             return fv_vec<T, N>(name(a.x, b.x), name(a.y, b.y));                                   \
         else                                                                                       \
-            return fv_vec<T, N>(name(a.lo, b.lo), name(a.hi, b.hi));                               \
+            return fv_vec<T, N>(name(fv_low(a), fv_low(b)), name(fv_high(a), fv_high(b)));         \
     }
 
 #define FV_FUNCTION(name, call)                                                                    \
@@ -356,7 +359,8 @@ FV_DEVICE fv_vec<T, N> fv_of_fma(fv_vec<T, N> a, FV_AS(fv_vec<T, N>) b, FV_AS(fv
     if constexpr (N == 2)
         return fv_vec<T, N>(fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y));
     else
-        return fv_vec<T, N>(fv_of_fma(a.lo, b.lo, c.lo), fv_of_fma(a.hi, b.hi, c.hi));
+        return fv_vec<T, N>(fv_of_fma(fv_low(a), fv_low(b), fv_low(c)),
+                            fv_of_fma(fv_high(a), fv_high(b), fv_high(c)));
 }
 #define fma fv_of_fma
 #define mad fv_of_fma
@@ -367,7 +371,7 @@ template <int N> FV_DEVICE float dot(fv_vec<float, N> a, fv_vec<float, N> b)
     if constexpr (N == 2)
         return a.x * b.x + a.y * b.y;
     else
-        return dot(a.lo, b.lo) + dot(a.hi, b.hi);
+        return dot(fv_low(a), fv_low(b)) + dot(fv_high(a), fv_high(b));
 }
 
 /* Elements of b where the highest bit of c is set, else of a. */
@@ -377,7 +381,8 @@ FV_DEVICE fv_vec<T, N> select(fv_vec<T, N> a, fv_vec<T, N> b, fv_vec<C, N> c)
     if constexpr (N == 2)
         return fv_vec<T, N>((int)c.x < 0 ? b.x : a.x, (int)c.y < 0 ? b.y : a.y);
     else
-        return fv_vec<T, N>(select(a.lo, b.lo, c.lo), select(a.hi, b.hi, c.hi));
+        return fv_vec<T, N>(select(fv_low(a), fv_low(b), fv_low(c)),
+                            select(fv_high(a), fv_high(b), fv_high(c)));
 }
 
 FV_DEVICE bool fv_of_isnan(float x)
@@ -453,8 +458,8 @@ template <class T, int N> FV_DEVICE void fv_store(fv_vec<T, N> x, T *p)
         p[0] = x.x;
         p[1] = x.y;
     } else {
-        fv_store(x.lo, p);
-        fv_store(x.hi, p + N / 2);
+        fv_store(fv_low(x), p);
+        fv_store(fv_high(x), p + N / 2);
     }
 }
 
@@ -537,8 +542,8 @@ template <int N> FV_DEVICE void fv_store_half(fv_vec<float, N> x, half *p)
         p[0].bits = fv_float_to_half(x.x);
         p[1].bits = fv_float_to_half(x.y);
     } else {
-        fv_store_half(x.lo, p);
-        fv_store_half(x.hi, p + N / 2);
+        fv_store_half(fv_low(x), p);
+        fv_store_half(fv_high(x), p + N / 2);
     }
 }
 #define vload_half(i, p) fv_half_to_float((p)[i].bits)

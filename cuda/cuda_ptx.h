@@ -90,10 +90,12 @@ FV_DEVICE unsigned fv_ones(unsigned x)
     return (unsigned)__popc(x);
 }
 
-/* sum + the products of the four int8 in a and those in b, pair by pair. */
+/* sum + the products of the four int8 in a and those in b, pair by pair. CUDA's intrinsic for it,
+ * __dp4a, has no definition in NVRTC before CUDA 12.4: findings/nvrtc122_dp4a_unresolved.sh. */
 FV_DEVICE int fv_dot4(unsigned a, unsigned b, int sum)
 {
-    return __dp4a((int)a, (int)b, sum);
+    asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
 }
 
 /* 2^x to 2 ulp; denormal results become 0. */

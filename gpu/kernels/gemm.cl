@@ -97,11 +97,11 @@ static inline float fv_number2(float2 x, uint i)
 }
 static inline float fv_number4(float4 x, uint i)
 {
-    return fv_number2(i & 2 ? x.hi : x.lo, i);
+    return fv_number2(i & 2 ? FV_HIGH(x) : FV_LOW(x), i);
 }
 static inline float fv_number8(float8 x, uint i)
 {
-    return fv_number4(i & 4 ? x.hi : x.lo, i);
+    return fv_number4(i & 4 ? FV_HIGH(x) : FV_LOW(x), i);
 }
 #define FV_NUMBER(x, i) FV_CAT(fv_number, FV_OW)(x, i)
 
@@ -195,7 +195,7 @@ typedef global const uint *fv_weight;
 #include "gpu/kernels/dots.cl"
 static inline int8 fv_dots8(uint a, uint8 w, int8 sum)
 {
-    return (int8)(fv_dots4(a, w.lo, sum.lo), fv_dots4(a, w.hi, sum.hi));
+    return (int8)(fv_dots4(a, FV_LOW(w), FV_LOW(sum)), fv_dots4(a, FV_HIGH(w), FV_HIGH(sum)));
 }
 #define FV_W FV_CAT(uint, FV_TN)
 #define FV_TO_W(x) (x)

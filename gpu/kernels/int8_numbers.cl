@@ -38,5 +38,7 @@ static inline uint fv_whole4(float4 y)
 }
 static inline uint4 fv_whole16(float16 y)
 {
-    return (uint4)(fv_whole4(y.lo.lo), fv_whole4(y.lo.hi), fv_whole4(y.hi.lo), fv_whole4(y.hi.hi));
+    const float8 low = FV_LOW(y), high = FV_HIGH(y);
+    return (uint4)(fv_whole4(FV_LOW(low)), fv_whole4(FV_HIGH(low)), fv_whole4(FV_LOW(high)),
+                   fv_whole4(FV_HIGH(high)));
 }

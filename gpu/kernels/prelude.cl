@@ -30,6 +30,8 @@
 #define FV_SHARED local     /* of a variable in local memory; pointers to it say `local` */
 #define FV_EVEN(x) (x).even
 #define FV_ODD(x) (x).odd
+#define FV_LOW(v) (v).lo
+#define FV_HIGH(v) (v).hi
 #define FV_LESS_OF(a, b) ((a) < (b) ? (a) : (b)) /* b where it is NaN */
 #define FV_MORE_OF(a, b) ((a) > (b) ? (a) : (b))
 #define FV_EXP_NEG(x) exp(x) /* of x <= 0 */
@@ -160,7 +162,7 @@ static inline void fv_put8_f16(global half *p, float8 x)
 #define FV_PUT4(n, p, x) FV_CAT(FV_PUT4_, FV_T##n)(p, x)
 #define FV_PUT8_f32(p, x) FV_STORE8(x, p)
 #define FV_PUT8_f16(p, x) fv_put8_f16(p, x)
-#define FV_PUT8_bf16(p, x) (fv_put4_bf16(p, (x).lo), fv_put4_bf16((p) + 4, (x).hi))
+#define FV_PUT8_bf16(p, x) (fv_put4_bf16(p, FV_LOW(x)), fv_put4_bf16((p) + 4, FV_HIGH(x)))
 #define FV_PUT8(n, p, x) FV_CAT(FV_PUT8_, FV_T##n)(p, x)
 
 /* ---- rows in runs of four columns ---- */

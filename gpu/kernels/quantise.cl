@@ -20,18 +20,19 @@
 
 static inline float4 fv_rotate4(float4 y)
 {
-    const float4 x = FV_ROTATED > 2 ? (float4)(y.lo + y.hi, y.lo - y.hi) : y;
+    const float4 x = FV_ROTATED > 2 ? (float4)(FV_LOW(y) + FV_HIGH(y), FV_LOW(y) - FV_HIGH(y)) : y;
     return FV_ROTATED > 1 ? (float4)(x.s0 + x.s1, x.s0 - x.s1, x.s2 + x.s3, x.s2 - x.s3) : x;
 }
 static inline float8 fv_rotate8(float8 y)
 {
-    const float8 x = FV_ROTATED > 4 ? (float8)(y.lo + y.hi, y.lo - y.hi) : y;
-    return (float8)(fv_rotate4(x.lo), fv_rotate4(x.hi));
+    const float8 x = FV_ROTATED > 4 ? (float8)(FV_LOW(y) + FV_HIGH(y), FV_LOW(y) - FV_HIGH(y)) : y;
+    return (float8)(fv_rotate4(FV_LOW(x)), fv_rotate4(FV_HIGH(x)));
 }
 static inline float16 fv_rotate16(float16 y)
 {
-    const float16 x = FV_ROTATED > 8 ? (float16)(y.lo + y.hi, y.lo - y.hi) : y;
-    return (float16)(fv_rotate8(x.lo), fv_rotate8(x.hi));
+    const float16 x =
+        FV_ROTATED > 8 ? (float16)(FV_LOW(y) + FV_HIGH(y), FV_LOW(y) - FV_HIGH(y)) : y;
+    return (float16)(fv_rotate8(FV_LOW(x)), fv_rotate8(FV_HIGH(x)));
 }
 #define FV_BUTTERFLY(a, b)                                                                         \
     do {                                                                                           \

@@ -20,8 +20,8 @@ static inline float16 fv_get_some(global const FV_CELL(0) *p, int left)
 /* Bits of the largest absolute value. Compared as integers, infinity and NaN are the largest. */
 static inline uint fv_top(float16 y)
 {
-    const uint8 a = max(as_uint8(fabs(y.lo)), as_uint8(fabs(y.hi)));
-    const uint4 b = max(a.lo, a.hi);
+    const uint8 a = max(as_uint8(fabs(FV_LOW(y))), as_uint8(fabs(FV_HIGH(y))));
+    const uint4 b = max(FV_LOW(a), FV_HIGH(a));
     return max(max(b.s0, b.s1), max(b.s2, b.s3));
 }
 

@@ -370,6 +370,33 @@ static bool permute(statement *s, const instruction *i)
     return true;
 }
 
+/* Byte k of a word of four, as a signed or an unsigned number. */
+static uint32_t byte_of(uint32_t word, int k, bool is_signed)
+{
+    const uint32_t byte = word >> 8 * k & 0xff;
+    return is_signed && byte & 0x80 ? byte | 0xffffff00 : byte;
+}
+
+/* Adds the four products of bytes of a and b to c; the sum wraps. */
+static bool dot(statement *s, const instruction *i)
+{
+    bool is_signed[2];
+    if (i->parts != 3 || !has_arguments(i, "rrrr"))
+        return false;
+    for (int k = 0; k < 2; k++) {
+        is_signed[k] = !strcmp(i->part[1 + k], "s32");
+        if (!is_signed[k] && strcmp(i->part[1 + k], "u32") != 0)
+            return false;
+    }
+    const uint32_t a = (uint32_t)get(s, reg_of(i, 1), 'r');
+    const uint32_t b = (uint32_t)get(s, reg_of(i, 2), 'r');
+    uint32_t sum = (uint32_t)get(s, reg_of(i, 3), 'r');
+    for (int k = 0; k < 4; k++)
+        sum += byte_of(a, k, is_signed[0]) * byte_of(b, k, is_signed[1]);
+    set(s, reg_of(i, 0), 'r', sum);
+    return true;
+}
+
 /* ---- memory ---- */
 
 /* Returns a pointer, or NULL if the range is not shared memory or not aligned. */
@@ -567,11 +594,11 @@ static const struct {
     bool (*run)(statement *s, const instruction *i);
     bool is_volatile, memory;
 } instructions[] = {
-    {"cvt", convert, false, false},     {"ex2", approximate, false, false},
-    {"lg2", approximate, false, false}, {"min", compare, false, false},
-    {"max", compare, false, false},     {"prmt", permute, false, false},
-    {"cp", copy, true, true},           {"ldmatrix", load_matrix, true, true},
-    {"mma", multiply_add, true, false},
+    {"cvt", convert, false, false},        {"ex2", approximate, false, false},
+    {"lg2", approximate, false, false},    {"min", compare, false, false},
+    {"max", compare, false, false},        {"prmt", permute, false, false},
+    {"dp4a", dot, false, false},           {"cp", copy, true, true},
+    {"ldmatrix", load_matrix, true, true}, {"mma", multiply_add, true, false},
 };
 
 static void run_instruction(statement *s, const instruction *i)
@@ -719,6 +746,8 @@ static const char *const words[][2] = {
     {"m16n8k8", "m16n8k4"},
     {"m16n8k32", "m16n8k16"},
     {".s8.s8", ".u8.s8"},
+    {".s32.s32", ".u32.s32"},
+    {".s32.s32", ".s32.u32"},
     {"commit_group", "wait_all"},
     {"wait_group", "commit_group"},
     {".sync", ""},
