@@ -53,10 +53,14 @@ static void stop(fv_device *d)
 
 static void close_device(fv_device *d)
 {
+    const bool stuck = fv_gpu_store_is_stuck(&d->store);
+    if (stuck)
+        d->hung = true;
     stop(d);
     fv_gpu_store_close(&d->store);
     pthread_mutex_destroy(&d->lock);
-    fv_mem_free(d);
+    if (!stuck) /* otherwise a thread inside the driver still uses the device */
+        fv_mem_free(d);
 }
 
 /* cl_qcom_perf_hint: its constants, as in Qualcomm's header */
@@ -140,7 +144,7 @@ static fovea_status set_up(fv_device *d, const fovea_device_options *options)
                   : d->limits.cpu                   ? 0
                                                     : 0.02;
     FV_TRY(fv_cl_identify(&identity, &d->place));
-    FV_TRY(fv_gpu_store_open(&d->store, d, &fv_cl_compiler_cl, identity, options->cache));
+    FV_TRY(fv_gpu_store_open(&d->store, d, &fv_cl_compiler_cl, identity, options));
     return start_and_probe(d, options->context);
 }
 
@@ -180,6 +184,8 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
         out->local_memory = d->limits.local;
     if (*d->quirks)
         fv_gpu_add_words(out->quirks, d->quirks);
+    memcpy(out->compiler, d->compiler, sizeof out->compiler);
+    fv_gpu_store_skipped(&d->store, out->skipped, sizeof out->skipped);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t used = strlen(out->features);
         if (d->features & names[i].need)

@@ -44,6 +44,7 @@ struct fv_device {
     /* int8 dot products are fast enough for attention, where they are only a part of the work. */
     bool int8_attention;
     char quirks[FV_GPU_WORDS];
+    char compiler[FV_GPU_WORDS]; /* as in fovea_device_info */
     double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
     /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
      * and objects that it may still use are not released. */

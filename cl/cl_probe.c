@@ -392,10 +392,24 @@ static bool attends_in_int8(const fv_device *d, const fv_gpu_rates *r)
     return (d->features & FV_NEED_CL_DOT) && !d->limits.vectors && (r->dot <= 0 || r->dot >= 1);
 }
 
+/* Whether the driver's compiler builds a kernel of a few lines, which the next probe runs. */
+static bool compiles(fv_device *d)
+{
+    void *k;
+    const bool works = kernel_alone(&k, d, LONG_LOOP) == FOVEA_OK;
+    snprintf(d->compiler, sizeof d->compiler, works ? "works" : "builds nothing: %s",
+             fovea_error());
+    if (works)
+        fv_cl.clReleaseKernel(k);
+    return works;
+}
+
 void fv_cl_probe(fv_device *d)
 {
     static const char standard[] = "-cl-std=CL1.2";
     fv_gpu_rates rates = {.dot = 0};
+    if (!compiles(d))
+        return;
     const bool local = d->limits.own_local || !d->limits.cpu;
     if (fv_cl_clblast_found() && d->limits.group >= 256) /* its kernels have such groups */
         d->features |= FV_NEED_CL_CLBLAST;

@@ -124,6 +124,11 @@ static fovea_status make_kernel(void *built, const char *entry, void **out)
     return FOVEA_OK;
 }
 
+static void drop_kernel(void *kernel)
+{
+    fv_cl.clReleaseKernel(kernel);
+}
+
 static void release_program(fv_device *d, void *built)
 {
     if (!d->hung)
@@ -136,7 +141,8 @@ const fv_gpu_compiler fv_cl_compiler_cl = {.texts = texts,
                                            .load = load,
                                            .binary = binary,
                                            .kernel = make_kernel,
-                                           .release = release_program};
+                                           .release = release_program,
+                                           .drop = drop_kernel};
 
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
                                  const char *entry, uint32_t group)

@@ -42,6 +42,9 @@ static size_t probe(size_t index, fovea_device_info *out)
 static void close_device(fv_device *d)
 {
     const bool entered = fv_cuda_enter_anyway(d);
+    const bool stuck = fv_gpu_store_is_stuck(&d->store);
+    if (stuck)
+        d->hung = true;
     fv_cuda_cublaslt_close(d);
     fv_gpu_store_empty(&d->store);
     if (d->service && !d->hung)
@@ -52,7 +55,8 @@ static void close_device(fv_device *d)
         fv_cuda.cuDevicePrimaryCtxRelease(d->device);
     fv_gpu_store_close(&d->store);
     pthread_mutex_destroy(&d->lock);
-    fv_mem_free(d);
+    if (!stuck) /* otherwise a thread inside the driver still uses the device */
+        fv_mem_free(d);
 }
 
 static fovea_status start(fv_device *d, int index)
@@ -85,7 +89,7 @@ static fovea_status set_up(fv_device *d, int index, const fovea_device_options *
                   : shown                           ? 0.02
                                                     : 0;
     FV_TRY(fv_cuda_identify(&identity, d));
-    return fv_gpu_store_open(&d->store, d, &fv_cuda_compiler, identity, options->cache);
+    return fv_gpu_store_open(&d->store, d, &fv_cuda_compiler, identity, options);
 }
 
 static fovea_status open_device(fv_device **out, const char *which,
@@ -110,6 +114,7 @@ static fovea_status open_device(fv_device **out, const char *which,
 static void describe_device(const fv_device *d, fovea_device_info *out)
 {
     fv_cuda_fill_info(out, d->index, d);
+    fv_gpu_store_skipped(&d->store, out->skipped, sizeof out->skipped);
 }
 
 static void limits(const fv_device *d, fv_limits *out)

@@ -73,6 +73,27 @@ void fv_gpu_key_free(fv_gpu_key *k)
     *k = (fv_gpu_key){0};
 }
 
+const char *fv_gpu_key_text(const fv_gpu_key *k, uint32_t index)
+{
+    const char *at = k->text, *end = k->text + k->size;
+    while (index-- && at < end)
+        at += strlen(at) + 1;
+    return at < end ? at : "";
+}
+
+const char *fv_gpu_key_last(const fv_gpu_key *k)
+{
+    const char *last = k->text;
+    for (const char *at = k->text; at < k->text + k->size; at += strlen(at) + 1)
+        last = at;
+    return last;
+}
+
+uint64_t fv_gpu_key_hash(const fv_gpu_key *k)
+{
+    return hash(hash_begin, k->text, k->size);
+}
+
 /* ---- entries ---- */
 
 uint64_t fv_gpu_entry_size(const fv_gpu_key *k, uint64_t binary_size)
@@ -129,21 +150,19 @@ static bool has_key(const char *entry, const struct header *h, const fv_gpu_key 
 
 /* ---- the folder ---- */
 
-#define NAME_DIGITS 16
-
 /* Whether a file name is that of an entry, <hash of the key>.bin, or of a temporary file for
  * one. */
 bool fv_gpu_entry_name(const char *name)
 {
-    return strspn(name, "0123456789abcdef") == NAME_DIGITS &&
-           strncmp(name + NAME_DIGITS, ".bin", 4) == 0;
+    return strspn(name, "0123456789abcdef") == FV_GPU_NAME_DIGITS &&
+           strncmp(name + FV_GPU_NAME_DIGITS, ".bin", 4) == 0;
 }
 
 static fovea_status entry_path(const fv_gpu_cache *c, const fv_gpu_key *k, char **out)
 {
-    const size_t length = strlen(c->folder) + NAME_DIGITS + sizeof "/.bin";
+    const size_t length = strlen(c->folder) + FV_GPU_NAME_DIGITS + sizeof "/.bin";
     FV_TRY(fv_mem_alloc(out, length, FV_MEM_DEVICE, "a file name"));
-    snprintf(*out, length, "%s/%016" PRIx64 ".bin", c->folder, hash(hash_begin, k->text, k->size));
+    snprintf(*out, length, "%s/%016" PRIx64 ".bin", c->folder, fv_gpu_key_hash(k));
     return FOVEA_OK;
 }
 
@@ -199,6 +218,11 @@ void fv_gpu_cache_close(fv_gpu_cache *c)
                c->counts.refused);
     fv_mem_free(c->folder);
     fv_mem_free(c);
+}
+
+const char *fv_gpu_cache_place(const fv_gpu_cache *c)
+{
+    return c->folder;
 }
 
 /* ---- finding ---- */

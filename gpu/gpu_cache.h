@@ -28,6 +28,8 @@ typedef struct fv_gpu_cache fv_gpu_cache;
  * once. */
 fovea_status fv_gpu_cache_open(fv_gpu_cache **out, const char *folder);
 void fv_gpu_cache_close(fv_gpu_cache *c); /* NULL is fine; logs hit and miss counts */
+/* The folder in use, or NULL if nothing is kept on disk. Thread-safe. */
+const char *fv_gpu_cache_place(const fv_gpu_cache *c);
 
 typedef struct fv_gpu_key {
     char *text;
@@ -36,6 +38,12 @@ typedef struct fv_gpu_key {
 /* Makes a key by joining `count` texts. Different lists of texts always give different keys. */
 fovea_status fv_gpu_key_make(fv_gpu_key *out, const char *const *part, uint32_t count);
 void fv_gpu_key_free(fv_gpu_key *k);
+/* Text number `index` of a key, "" if it has fewer; and its last text. */
+const char *fv_gpu_key_text(const fv_gpu_key *k, uint32_t index);
+const char *fv_gpu_key_last(const fv_gpu_key *k);
+/* The hash that names a key's files, as FV_GPU_NAME_DIGITS hexadecimal digits. */
+enum { FV_GPU_NAME_DIGITS = 16 };
+uint64_t fv_gpu_key_hash(const fv_gpu_key *k);
 
 typedef struct fv_gpu_binary {
     const void *data;

@@ -7,29 +7,12 @@
 #include <fovea/devices.h>
 
 #include "base/mem.h"
-#include "gpu/gpu_cache.h"
+#include "gpu/gpu_note.h"
 #include "platform/os/os.h"
 
 #define FILE_MOST (64ull << 20)
 
 /* ---- what an entry is ---- */
-
-/* Text number `index` of a key; "" if it has fewer. */
-static const char *text_of(const fv_gpu_key *k, uint32_t index)
-{
-    const char *at = k->text, *end = k->text + k->size;
-    while (index-- && at < end)
-        at += strlen(at) + 1;
-    return at < end ? at : "";
-}
-
-static const char *last_text(const fv_gpu_key *k)
-{
-    const char *last = k->text;
-    for (const char *at = k->text; at < k->text + k->size; at += strlen(at) + 1)
-        last = at;
-    return last;
-}
 
 /* Copies line `index` of a text, cut to `size`. */
 static void copy_line(char *out, size_t size, const char *text, uint32_t index)
@@ -43,8 +26,8 @@ static void copy_line(char *out, size_t size, const char *text, uint32_t index)
  * its program, which is the key's last text. */
 static void describe_entry(const fv_gpu_key *k, char device[128], char program[64])
 {
-    copy_line(device, 128, text_of(k, 0), 3);
-    copy_line(program, 64, last_text(k), 0);
+    copy_line(device, 128, fv_gpu_key_text(k, 0), 3);
+    copy_line(program, 64, fv_gpu_key_last(k), 0);
 }
 
 static const char *name_of(const char *path)
@@ -75,7 +58,7 @@ fovea_status fovea_cache_folder(char *out, size_t capacity)
                           capacity);
 }
 
-/* Calls `visit` for every file in the folder that has the name of an entry. */
+/* Calls `visit` for every file in the folder. */
 static fovea_status each_entry(const char *folder,
                                fovea_status (*visit)(void *ctx, const char *path), void *ctx)
 {
@@ -101,24 +84,35 @@ struct listing {
 static fovea_status list_file(void *ctx, const char *path)
 {
     struct listing *l = ctx;
-    fovea_cache_entry e = {
-        .struct_size = sizeof e, .file = path, .device = "", .program = "", .problem = ""};
-    char device[128], program[64];
+    fovea_cache_entry e = {.struct_size = sizeof e,
+                           .file = path,
+                           .device = "",
+                           .program = "",
+                           .problem = "",
+                           .skipped = ""};
+    const bool note = fv_gpu_note_name(name_of(path));
+    char device[128], program[64], why[FV_GPU_NOTE_TEXT];
     void *data = NULL;
     fv_gpu_key key;
     fv_gpu_binary binary;
-    if (l->ended || !fv_gpu_entry_name(name_of(path)))
+    if (l->ended || (!note && !fv_gpu_entry_name(name_of(path))))
         return FOVEA_OK;
-    if (fv_os_private_read(path, FILE_MOST, &data, &e.size) != FOVEA_OK) {
-        e.problem = fovea_error();
-    } else if (fv_gpu_entry_read(data, e.size, &key, &binary) == e.size) {
+    const bool read = fv_os_private_read(path, FILE_MOST, &data, &e.size) == FOVEA_OK;
+    const bool sound = read && fv_gpu_entry_read(data, e.size, &key, &binary) == e.size;
+    if (sound) {
         describe_entry(&key, device, program);
         e.device = device;
         e.program = program;
     } else {
-        e.problem = "damaged, or from another version of the library";
+        e.problem = read ? "damaged, or from another version of the library" : fovea_error();
     }
-    l->ended = l->fn(&e, l->payload) != 0;
+    if (sound && note) {
+        fv_gpu_note_text(&binary, why);
+        e.skipped = why;
+    }
+    /* A note that is not sound forbids nothing. Neither does one whose process is compiling. */
+    if (!note || (sound && fv_gpu_note_is_left(path)))
+        l->ended = l->fn(&e, l->payload) != 0;
     fv_mem_free(data);
     return FOVEA_OK;
 }
@@ -131,30 +125,52 @@ fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payl
 
 /* ---- emptying ---- */
 
+struct count {
+    bool (*ours)(const char *name);
+    size_t files;
+};
+
 static fovea_status count_file(void *ctx, const char *path)
 {
-    *(size_t *)ctx += fv_gpu_entry_name(name_of(path));
+    struct count *c = ctx;
+    c->files += c->ours(name_of(path));
     return FOVEA_OK;
+}
+
+/* Removes the files whose name `ours` accepts. *removed: how many. */
+static fovea_status remove_files(const char *folder, bool (*ours)(const char *name),
+                                 const char *what, size_t *removed)
+{
+    struct count before = {ours, 0}, after = {ours, 0};
+    char *path;
+    folder = chosen(folder);
+    FV_TRY(each_entry(folder, count_file, &before));
+    if (before.files) {
+        FV_TRY(fv_gpu_cache_folder(&path, folder));
+        fv_os_trim_folder(path, 0, ours);
+        fv_mem_free(path);
+        FV_TRY(each_entry(folder, count_file, &after));
+    }
+    *removed = before.files - after.files;
+    return after.files ? fv_fail(FOVEA_EIO,
+                                 "%zu %s could not be removed; check the permissions of the cache "
+                                 "folder",
+                                 after.files, what)
+                       : FOVEA_OK;
+}
+
+fovea_status fovea_cache_retry(const char *folder, size_t *removed)
+{
+    return remove_files(folder, fv_gpu_note_name, "notes about kernels", removed);
 }
 
 fovea_status fovea_cache_clear(const char *folder, size_t *removed)
 {
-    size_t before = 0, after = 0;
-    char *path;
-    folder = chosen(folder);
-    FV_TRY(each_entry(folder, count_file, &before));
-    if (before) {
-        FV_TRY(fv_gpu_cache_folder(&path, folder));
-        fv_os_trim_folder(path, 0, fv_gpu_entry_name);
-        fv_mem_free(path);
-        FV_TRY(each_entry(folder, count_file, &after));
-    }
-    *removed = before - after;
-    return after ? fv_fail(FOVEA_EIO,
-                           "%zu compiled kernels could not be removed; check the permissions of "
-                           "the cache folder",
-                           after)
-                 : FOVEA_OK;
+    size_t notes;
+    const fovea_status status =
+        remove_files(folder, fv_gpu_entry_name, "compiled kernels", removed);
+    FV_TRY(fovea_cache_retry(folder, &notes));
+    return status;
 }
 
 /* ---- packing ---- */

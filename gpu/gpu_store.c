@@ -8,15 +8,35 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
+#include "gpu/gpu_attempt.h"
 #include "platform/os/os_cores.h"
 #include "platform/os/os_machine.h"
 
+#define SECONDS 120. /* the slowest compilation that was seen took 23 s, on a fast processor */
+
+/* The limit of time for a call of the compiler. */
+static fovea_status limit_of(double *out, const fovea_device_options *options)
+{
+    const char *text = getenv("FOVEA_COMPILE_SECONDS");
+    char *end = NULL;
+    *out = options->max_compile_seconds > 0 ? options->max_compile_seconds : SECONDS;
+    if (options->max_compile_seconds > 0 || !text || !*text)
+        return FOVEA_OK;
+    *out = strtod(text, &end);
+    return *end == 0 && *out > 0 && *out <= FV_GPU_MOST_SECONDS
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL,
+                         "FOVEA_COMPILE_SECONDS is '%s'; it must be a number above 0, at most %g",
+                         text, FV_GPU_MOST_SECONDS);
+}
+
 fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,
-                               char *identity, const char *folder)
+                               char *identity, const fovea_device_options *options)
 {
     *s = (fv_gpu_store){.compiler = compiler, .device = d, .identity = identity};
     pthread_mutex_init(&s->lock, NULL);
-    return fv_gpu_cache_open(&s->cache, folder ? folder : getenv("FOVEA_CACHE"));
+    FV_TRY(limit_of(&s->limit, options));
+    return fv_gpu_cache_open(&s->cache, options->cache ? options->cache : getenv("FOVEA_CACHE"));
 }
 
 void fv_gpu_store_close(fv_gpu_store *s)
@@ -26,6 +46,11 @@ void fv_gpu_store_close(fv_gpu_store *s)
     fv_gpu_cache_close(s->cache);
     fv_mem_free(s->identity);
     pthread_mutex_destroy(&s->lock);
+}
+
+void fv_gpu_store_skipped(const fv_gpu_store *s, char *out, size_t size)
+{
+    fv_gpu_notes_list(s->cache, s->identity, out, size);
 }
 
 void fv_gpu_one_line(char *log)
@@ -53,15 +78,97 @@ static const char *label(const fv_gpu_store *s, const fv_gpu_program *p, char ou
     return out;
 }
 
-/* Compiles a program. Accesses nothing else, so that several can be compiled at the same time. */
-static fovea_status compile_alone(const fv_gpu_store *s, fv_gpu_program *p)
+/* ---- calls of the compiler ---- */
+
+/* Calls that may be left behind at a time. Some compilers have one lock for all programs, so while
+ * one call hangs, so may a second one, of a program that is not at fault; then nothing more is
+ * tried. */
+enum { MOST_LEFT = 2 };
+
+/* Gives up waiting for a call. If an earlier call has not returned either, this program may not be
+ * at fault, so that no note says that it is. */
+static fovea_status leave_behind(fv_gpu_store *s, fv_gpu_program *p, fv_gpu_attempt *a,
+                                 const char *name)
 {
-    void *built;
-    const double begin = fv_machine_seconds();
-    FV_TRY(s->compiler->compile(s->device, p, &built));
-    p->built = built;
+    if (atomic_fetch_add(&s->left, 1) == 0) {
+        fv_gpu_note_give_up(a->note, s->limit);
+    } else {
+        fv_gpu_note_end(a->note);
+        a->note = NULL;
+    }
+    p->left = a;
+    return fv_fail(FOVEA_ETIMEOUT,
+                   "%s is not used: the driver's compiler did not finish it within %g s; a longer "
+                   "FOVEA_COMPILE_SECONDS may help, and `fovea cache retry` lets it be tried again",
+                   name, s->limit);
+}
+
+/* Makes a call of the compiler, as call_compiler does. */
+static fovea_status try_compiler(fv_gpu_attempt **out, fv_gpu_store *s, fv_gpu_program *p,
+                                 void *built, const char *entry, const char *name)
+{
+    fv_gpu_key key;
+    fv_gpu_note *note = NULL;
+    fv_gpu_attempt *a = NULL;
+    if (p->left || atomic_load(&s->left) >= MOST_LEFT)
+        return fv_fail(
+            FOVEA_ETIMEOUT,
+            "%s is not compiled, because the driver's compiler has not returned from %s; "
+            "start the program again",
+            name, p->left ? "an earlier try" : "other programs");
+    FV_TRY(key_of(s, p, &key));
+    fovea_status status = fv_gpu_note_begin(&note, s->cache, &key, name, s->limit);
+    fv_gpu_key_free(&key);
+    FV_THEN(status, fv_gpu_attempt_start(&a, s->compiler, s->device, p, built, entry));
+    if (status != FOVEA_OK) {
+        fv_gpu_note_end(note);
+        return status;
+    }
+    a->note = note;
+    if (!fv_gpu_attempt_ended(a, s->limit))
+        return leave_behind(s, p, a, name);
+    fv_gpu_note_end(note);
+    *out = a;
+    if (a->status == FOVEA_OK)
+        return FOVEA_OK;
+    status = fv_fail(a->status, "%s", a->message);
+    fv_gpu_attempt_free(a);
+    return status;
+}
+
+/* Calls the compiler to create kernel `entry`, or none if it is NULL, of the program that `built`
+ * is; if that is NULL, the program is compiled first. On success *out has ended, and must be freed.
+ * That a program is not compiled is logged once. Accesses nothing of the store that changes, so
+ * that several programs can be compiled at the same time. */
+static fovea_status call_compiler(fv_gpu_attempt **out, fv_gpu_store *s, fv_gpu_program *p,
+                                  void *built, const char *entry)
+{
+    char name[96];
+    const fovea_status status = try_compiler(out, s, p, built, entry, label(s, p, name));
+    if (status == FOVEA_ETIMEOUT && !p->told) {
+        fv_log("%s", fovea_error());
+        p->told = true;
+    }
+    return status;
+}
+
+/* The program is the one that `a` has compiled. Steps may still hold kernels of the one before. */
+static void take_built(fv_gpu_program *p, const fv_gpu_attempt *a)
+{
+    p->refused = p->built;
+    p->built = a->built;
     p->compiled = true;
-    p->seconds = fv_machine_seconds() - begin;
+    p->seconds = a->seconds;
+}
+
+/* Compiles a program, also in place of one that was taken from the cache. Several programs can be
+ * compiled at the same time. */
+static fovea_status compile_alone(fv_gpu_store *s, fv_gpu_program *p)
+{
+    fv_gpu_attempt *a = NULL;
+    FV_TRY(call_compiler(&a, s, p, NULL, NULL));
+    take_built(p, a);
+    fv_gpu_attempt_free(a);
     return FOVEA_OK;
 }
 
@@ -76,6 +183,34 @@ static fovea_status compile(fv_gpu_store *s, fv_gpu_program *p)
     FV_TRY(compile_alone(s, p));
     note_compiled(s, p);
     return FOVEA_OK;
+}
+
+/* Collects the results of calls that were given up and have returned since. */
+static void collect(fv_gpu_store *s)
+{
+    for (fv_gpu_program *p = atomic_load(&s->left) ? s->programs : NULL; p; p = p->next) {
+        fv_gpu_attempt *a = p->left;
+        if (!a || !fv_gpu_attempt_ended(a, 0))
+            continue;
+        fv_gpu_note_end(a->note);
+        if (a->kernel && s->compiler->drop)
+            s->compiler->drop(a->kernel);
+        if (a->compiles && a->status == FOVEA_OK) {
+            take_built(p, a);
+            note_compiled(s, p);
+        }
+        p->left = NULL;
+        fv_gpu_attempt_free(a);
+        atomic_fetch_sub(&s->left, 1);
+    }
+}
+
+bool fv_gpu_store_is_stuck(fv_gpu_store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    collect(s);
+    pthread_mutex_unlock(&s->lock);
+    return atomic_load(&s->left) > 0;
 }
 
 /* ---- binaries ---- */
@@ -103,25 +238,30 @@ static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
     fv_gpu_key_free(&key);
 }
 
-/* Stores the program's binary after a kernel was created: some drivers (Mali's) compile a kernel
- * only then, and have it in the binary only afterwards. */
-static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
+/* Whether the binary in the cache may lack a kernel. */
+static bool is_new(const fv_gpu_program *p, const char *kernel)
 {
     const size_t capacity = sizeof p->kernels / sizeof *p->kernels;
-    fv_gpu_key key;
-    char what[96];
-    size_t i = 0, size;
+    size_t i = 0;
     while (i < capacity && p->kernels[i] && strcmp(p->kernels[i], kernel) != 0)
         i++;
-    if (!p->compiled || i == capacity || p->kernels[i])
-        return;
-    p->kernels[i] = kernel;
-    void *binary = s->compiler->binary(p->built, &size);
-    if (binary && key_of(s, p, &key) == FOVEA_OK) {
-        fv_gpu_cache_store(s->cache, &key, label(s, p, what), binary, size);
+    return p->compiled && i < capacity && !p->kernels[i];
+}
+
+/* Stores the program's binary after a kernel was created: some drivers (Mali's) compile a kernel
+ * only then, and have it in the binary only afterwards. */
+static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const fv_gpu_attempt *a)
+{
+    fv_gpu_key key;
+    char what[96];
+    size_t i = 0;
+    while (p->kernels[i])
+        i++;
+    p->kernels[i] = a->entry;
+    if (a->binary && key_of(s, p, &key) == FOVEA_OK) {
+        fv_gpu_cache_store(s->cache, &key, label(s, p, what), a->binary, a->size);
         fv_gpu_key_free(&key);
     }
-    fv_mem_free(binary);
 }
 
 /* ---- rates ---- */
@@ -181,11 +321,12 @@ void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES])
 
 /* ---- programs ---- */
 
+/* A thread that is still inside the driver may use what it was given. */
 static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
 {
     void *const built[] = {p->built, p->refused};
     for (size_t i = 0; i < sizeof built / sizeof *built; i++)
-        if (built[i])
+        if (built[i] && !p->left)
             s->compiler->release(s->device, built[i]);
     fv_mem_free(p->options);
     fv_mem_free(p);
@@ -224,24 +365,20 @@ static void keep(fv_gpu_store *s, fv_gpu_program *p)
 
 static fovea_status program_get(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
-    fovea_status status = FOVEA_OK;
     fv_gpu_program *p = find(s->programs, like);
     if (!p) {
         FV_TRY(program_make(&p, s, like));
-        if (!p->built)
-            status = compile(s, p);
-        if (status == FOVEA_OK)
-            keep(s, p);
-        else
-            program_free(s, p);
+        keep(s, p);
     }
-    if (status == FOVEA_OK)
-        *out = p;
-    return status;
+    if (!p->built)
+        FV_TRY(compile(s, p));
+    *out = p;
+    return FOVEA_OK;
 }
 
 void fv_gpu_store_empty(fv_gpu_store *s)
 {
+    collect(s);
     while (s->programs) {
         fv_gpu_program *p = s->programs;
         s->programs = p->next;
@@ -249,21 +386,28 @@ void fv_gpu_store_empty(fv_gpu_store *s)
     }
 }
 
+/* Creates a kernel that the binary in the cache may lack, and stores the binary. */
+static fovea_status new_kernel(void **out, fv_gpu_store *s, fv_gpu_program *p, const char *entry)
+{
+    fv_gpu_attempt *a = NULL;
+    FV_TRY(call_compiler(&a, s, p, p->built, entry));
+    *out = a->kernel;
+    keep_binary(s, p, a);
+    fv_gpu_attempt_free(a);
+    return FOVEA_OK;
+}
+
 /* Creates a kernel of a program. If a cached binary does not have the kernel, or the kernel does
  * not work, the program is compiled after all. */
 static fovea_status kernel_from(void **out, fv_gpu_store *s, fv_gpu_program *p, const char *entry)
 {
-    void *kernel, *const old = p->built;
-    fovea_status status = s->compiler->kernel(old, entry, &kernel);
-    if (status == FOVEA_EDEVICE && !p->compiled) {
+    if (!is_new(p, entry)) {
+        const fovea_status status = s->compiler->kernel(p->built, entry, out);
+        if (status != FOVEA_EDEVICE || p->compiled)
+            return status;
         FV_TRY(compile(s, p));
-        p->refused = old;
-        status = s->compiler->kernel(p->built, entry, &kernel);
     }
-    FV_TRY(status);
-    keep_binary(s, p, entry);
-    *out = kernel;
-    return FOVEA_OK;
+    return new_kernel(out, s, p, entry);
 }
 
 static fovea_status kernel_of(void **out, fv_gpu_store *s, const fv_gpu_program *like,
@@ -271,6 +415,7 @@ static fovea_status kernel_of(void **out, fv_gpu_store *s, const fv_gpu_program 
 {
     fv_gpu_program *p = NULL;
     pthread_mutex_lock(&s->lock);
+    collect(s);
     fovea_status status = program_get(&p, s, like);
     FV_THEN(status, kernel_from(out, s, p, entry));
     pthread_mutex_unlock(&s->lock);
@@ -313,27 +458,22 @@ enum { MOST_THREADS = 8 }; /* each compiler may take 100 MB */
 
 /* What the threads share. */
 typedef struct build {
-    const fv_gpu_store *store;
+    fv_gpu_store *store;
     uint64_t mode; /* the caller's floating-point mode, because compilers evaluate constants */
 } build;
 
 static void build_one(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     const build *b = arg;
-    const fv_gpu_compiler *by = b->store->compiler;
     fv_gpu_program *p = b->store->wanted;
     (void)phase, (void)slot;
     while (unit--)
         p = p->next;
     fv_machine_float_leave(b->mode);
-    if (by->enter && !by->enter(b->store->device))
-        return;
     (void)compile_alone(b->store, p);
-    if (by->leave)
-        by->leave();
 }
 
-static void build_wanted(const fv_gpu_store *s, uint32_t count, uint32_t threads)
+static void build_wanted(fv_gpu_store *s, uint32_t count, uint32_t threads)
 {
     build b = {.store = s, .mode = fv_machine_float_enter()};
     fv_machine_float_leave(b.mode);
@@ -385,12 +525,9 @@ void fv_gpu_store_build(fv_gpu_store *s)
         build_wanted(s, count, count < most ? count : most);
     for (fv_gpu_program *next, *p = s->wanted; p; p = next) {
         next = p->next;
-        if (p->built) {
+        if (p->built)
             note_compiled(s, p);
-            keep(s, p);
-        } else {
-            program_free(s, p);
-        }
+        keep(s, p);
     }
     s->wanted = NULL;
     pthread_mutex_unlock(&s->lock);

@@ -4,12 +4,14 @@
 #define FOVEA_GPU_GPU_STORE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "gpu/gpu_cache.h"
 #include "gpu/gpu_host.h"
 #include "gpu/gpu_sources.h"
 
-enum { FV_GPU_TEXTS = 7 }; /* of a program at most */
+enum { FV_GPU_TEXTS = 7 };         /* of a program at most */
+#define FV_GPU_MOST_SECONDS 86400. /* the longest limit of time for the compiler */
 
 /* The rates that are measured of a device, 0 if they are not: FLOP/s and bytes/s. Then ratios: the
  * rates of float16 and of int8 products to float32's; the rates of loads from local memory and from
@@ -40,6 +42,10 @@ typedef struct fv_gpu_program {
     void *refused;
     /* For a compiled program: the kernels that the binary in the cache contains. */
     const char *kernels[8];
+    /* A call of the compiler for this program that was given up and has not been collected; NULL:
+     * none. */
+    struct fv_gpu_attempt *left;
+    bool told; /* that it is not compiled has been logged */
 } fv_gpu_program;
 
 /* The functions that a backend implements. */
@@ -57,6 +63,8 @@ typedef struct fv_gpu_compiler {
     /* Creates a kernel of a program; ENOMEM for a lack of memory. */
     fovea_status (*kernel)(void *built, const char *entry, void **out);
     void (*release)(fv_device *d, void *built);
+    /* Releases a kernel that nobody uses; NULL: a kernel ends with its program. */
+    void (*drop)(void *kernel);
     /* Makes the device current for the calling thread, which will compile; false: that failed.
      * NULL, like `leave`, if threads need not do this. */
     bool (*enter)(fv_device *d);
@@ -68,6 +76,10 @@ typedef struct fv_gpu_store {
     fv_device *device;
     fv_gpu_cache *cache;
     char *identity; /* text that identifies device and driver, a part of every key */
+    double limit;   /* seconds for which a call of the compiler is waited for */
+    /* How many calls were given up and have not been collected. Their threads are still inside the
+     * driver, or were there until a moment ago. */
+    _Atomic uint32_t left;
     pthread_mutex_t lock;
     /* Under `lock`: */
     fv_gpu_program *programs;
@@ -75,17 +87,22 @@ typedef struct fv_gpu_store {
     double rates[FV_GPU_RATES];
 } fv_gpu_store;
 
-/* Takes ownership of `identity`, even on failure. `folder`: as for fv_gpu_cache_open; if it is
- * NULL, FOVEA_CACHE is used if it is set. */
+/* Takes ownership of `identity`, even on failure. If `options` name no folder or no limit of time,
+ * FOVEA_CACHE and FOVEA_COMPILE_SECONDS are used if they are set. EINVAL if the latter is not a
+ * time. */
 fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,
-                               char *identity, const char *folder);
+                               char *identity, const fovea_device_options *options);
+/* Whether threads are still inside the driver's compiler, because it did not return in time. They
+ * use the device, which must then not be freed, and no object of the driver's may be released. */
+bool fv_gpu_store_is_stuck(fv_gpu_store *s);
 /* Releases the programs; the store can still be used. */
 void fv_gpu_store_empty(fv_gpu_store *s);
 /* The store must be empty; one that was never opened is fine. */
 void fv_gpu_store_close(fv_gpu_store *s);
 /* Creates kernel `entry` of program `name`, without the texts that kernels of ops begin with.
  * Builds the program if necessary. The caller releases the kernel in the same way as the backend's
- * kernels. Thread-safe. */
+ * kernels. Returns FOVEA_ETIMEOUT if the compiler does not return from the program in time, or did
+ * not in an earlier process (gpu_note.h). Thread-safe. */
 fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, const char *entry,
                                 const char *options);
 /* Does the same for a step's kernel; `options` precede the step's own. */
@@ -101,6 +118,10 @@ void fv_gpu_store_build(fv_gpu_store *s);
  * They are stored with the programs. False if there are none. */
 bool fv_gpu_store_rates(fv_gpu_store *s, double out[FV_GPU_RATES]);
 void fv_gpu_store_keep_rates(fv_gpu_store *s, const double rates[FV_GPU_RATES]);
+
+/* Lists the programs that are not compiled, because the compiler did not return from them (see
+ * fv_gpu_notes_list). */
+void fv_gpu_store_skipped(const fv_gpu_store *s, char *out, size_t size);
 
 /* Joins the lines of a compiler's log into one line. */
 void fv_gpu_one_line(char *log);

@@ -37,6 +37,10 @@ typedef struct fovea_device_info {
     char imports[256]; /* the ways in which the device accesses external images: the values that
                           fovea_external_image_info.method may have, with "; " between them. "" for
                           the CPU, which reads all memory that the host can read */
+    /* Of an open device that compiles its kernels; otherwise "". */
+    char compiler[256]; /* "works", or "builds nothing: " and the reason */
+    char skipped[256]; /* the programs that are not compiled, because this driver's compiler did not
+                          return from them, with ", " between them: see fovea_cache_retry */
 } fovea_device_info;
 #define FOVEA_DEVICE_INFO_INIT FOVEA_INIT(fovea_device_info, )
 
@@ -108,6 +112,10 @@ typedef struct fovea_device_options {
      * and events of that context can then be used for frames. It must be a context of the system's
      * OpenCL library, the one that Fovea loads. NULL: the device creates its own context. */
     void *context;
+    /* For devices that compile their kernels: the seconds after which a compilation that has not
+     * ended is given up; plans then use other kernels. 0: FOVEA_COMPILE_SECONDS of the environment,
+     * else 120; at most 86400 */
+    double max_compile_seconds;
 } fovea_device_options;
 #define FOVEA_DEVICE_OPTIONS_INIT FOVEA_INIT(fovea_device_options, )
 
@@ -160,6 +168,8 @@ typedef struct fovea_cache_entry {
     const char *program; /* name of the source: "gemm.cl" */
     uint64_t size;       /* size of the file in bytes */
     const char *problem; /* why the file is not used; "" if it is sound */
+    const char *skipped; /* "" for a compiled kernel; otherwise the entry is a note that the program
+                            is not compiled for this device: why, and how to try it again */
 } fovea_cache_entry;
 /* Receives an entry, whose strings are valid until it returns. A nonzero result ends the listing.
  */
@@ -167,11 +177,16 @@ typedef int fovea_cache_fn(const fovea_cache_entry *entry, void *payload);
 /* Calls `fn` for every entry of the folder. Even a sound entry may be rejected by the driver later.
  */
 FOVEA_API fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload);
-/* Removes all entries, and no other file of the folder. *removed receives the number of removed
- * entries. */
+/* Removes all entries, and no other file of the folder. *removed receives the number of compiled
+ * kernels that were removed. */
 FOVEA_API fovea_status fovea_cache_clear(const char *folder, size_t *removed);
-/* Packs all sound entries, for fovea_cache_unpack. *size receives the number of bytes; `data`, if
- * it is not NULL, receives the entries. Returns EINVAL if `capacity` is less than *size. */
+/* Removes the notes that programs are not compiled, because the driver's compiler did not return
+ * from them. They are tried again when they are next needed. *removed receives the number of notes.
+ */
+FOVEA_API fovea_status fovea_cache_retry(const char *folder, size_t *removed);
+/* Packs all sound compiled kernels, for fovea_cache_unpack. *size receives the number of bytes;
+ * `data`, if it is not NULL, receives the entries. Returns EINVAL if `capacity` is less than *size.
+ */
 FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t capacity,
                                         size_t *size);
 /* Adds packed entries to the folder, which is created if necessary. *added receives the number of

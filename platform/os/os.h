@@ -70,6 +70,24 @@ typedef struct fv_os_lock fv_os_lock;
 fovea_status fv_os_lock_file(fv_os_lock **out, const char *path);
 void fv_os_unlock_file(fv_os_lock *lock); /* NULL is fine */
 
+/* A small file that is locked while it is open, so that another process, or another call of this
+ * one, can tell whether the file was left behind by a process that has ended. Opens `path`, which
+ * is created for this user alone if it does not exist; a file in a folder that cannot be written to
+ * is opened for reading. *out is NULL if someone else has the file open, or if the file system has
+ * no locks. Returns FOVEA_EIO if the file cannot be opened or if another user could have written
+ * it. */
+typedef struct fv_os_note fv_os_note;
+fovea_status fv_os_note_open(fv_os_note **out, const char *path);
+/* Reads at most `capacity` bytes; returns how many. *age: seconds since the file was written, which
+ * are negative if the clock was set back. */
+size_t fv_os_note_read(const fv_os_note *n, void *data, size_t capacity, double *age);
+/* Overwrites the beginning of the file. An interrupted write may leave a part. */
+fovea_status fv_os_note_write(fv_os_note *n, const void *data, size_t size);
+/* Ends the lock; the file stays. */
+void fv_os_note_unlock(fv_os_note *n);
+/* Ends the lock, if it still exists, and removes the file, if that is wanted. */
+void fv_os_note_close(fv_os_note *n, bool remove_file); /* NULL is fine */
+
 /* Creates a folder that only this user can access, and its parents, if it does not exist. Returns
  * FOVEA_EIO if the folder cannot be created, belongs to another user, or is writable by others. */
 fovea_status fv_os_private_folder(const char *path);

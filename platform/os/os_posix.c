@@ -372,14 +372,100 @@ void fv_os_unlock_file(fv_os_lock *l)
     fv_mem_free(l);
 }
 
-/* ---- folders ---- */
-
 /* Returns whether only this user or the administrator can have created the file and can change it.
  */
 static bool is_ours(const struct stat *st)
 {
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
+
+struct fv_os_note {
+    int fd; /* -1: unlocked */
+    char path[];
+};
+
+/* Opens and locks the file. Returns 1 if it is locked, 0 if someone else has the lock or there are
+ * no locks, and -1 with the error number if the file cannot be opened or was removed meanwhile. */
+static int try_note(fv_os_note *n)
+{
+    const int flags = O_CLOEXEC | O_NOFOLLOW;
+    struct stat st;
+    n->fd = open(n->path, O_RDWR | O_CREAT | flags, 0600);
+    if (n->fd < 0 && (errno == EACCES || errno == EROFS))
+        n->fd = open(n->path, O_RDONLY | flags);
+    if (n->fd < 0)
+        return -1;
+    const bool locked = flock(n->fd, LOCK_EX | LOCK_NB) == 0;
+    const bool ours = fstat(n->fd, &st) == 0 && S_ISREG(st.st_mode) && is_ours(&st);
+    if (locked && ours && st.st_nlink > 0)
+        return 1;
+    close(n->fd);
+    errno = ours ? EAGAIN : EPERM;
+    return locked || !ours ? -1 : 0;
+}
+
+fovea_status fv_os_note_open(fv_os_note **out, const char *path)
+{
+    const size_t bytes = strlen(path) + 1;
+    int locked;
+    fv_os_note *n;
+    FV_TRY(fv_mem_alloc(&n, sizeof *n + bytes, FV_MEM_DEVICE, "a note"));
+    memcpy(n->path, path, bytes);
+    do
+        locked = try_note(n);
+    while (locked < 0 && errno == EAGAIN); /* its owner removed the file meanwhile */
+    *out = locked > 0 ? n : NULL;
+    fovea_status status = FOVEA_OK;
+    if (locked < 0)
+        status = fv_fail(FOVEA_EIO, "%s: cannot write: %s", path, strerror(errno));
+    if (locked <= 0)
+        fv_mem_free(n);
+    return status;
+}
+
+size_t fv_os_note_read(const fv_os_note *n, void *data, size_t capacity, double *age)
+{
+    struct stat st;
+    size_t size = 0;
+    *age = fstat(n->fd, &st) == 0 ? difftime(time(NULL), st.st_mtime) : 0;
+    if (lseek(n->fd, 0, SEEK_SET) != 0)
+        return 0;
+    for (ssize_t got = 1; got > 0 && size < capacity; size += (size_t)(got > 0 ? got : 0))
+        got = read(n->fd, (char *)data + size, capacity - size);
+    return size;
+}
+
+fovea_status fv_os_note_write(fv_os_note *n, const void *data, size_t size)
+{
+    size_t at = 0;
+    bool more = lseek(n->fd, 0, SEEK_SET) == 0;
+    while (more && at < size) {
+        const ssize_t put = write(n->fd, (const char *)data + at, size - at);
+        more = put > 0;
+        at += (size_t)(more ? put : 0);
+    }
+    return at == size ? FOVEA_OK
+                      : fv_fail(FOVEA_EIO, "%s: cannot write: %s", n->path, strerror(errno));
+}
+
+void fv_os_note_unlock(fv_os_note *n)
+{
+    if (n->fd >= 0)
+        close(n->fd);
+    n->fd = -1;
+}
+
+void fv_os_note_close(fv_os_note *n, bool remove_file)
+{
+    if (!n)
+        return;
+    if (remove_file)
+        unlink(n->path);
+    fv_os_note_unlock(n);
+    fv_mem_free(n);
+}
+
+/* ---- folders ---- */
 
 /* Creates a folder. Returns 0 if the folder now exists, else an errno. For an existing folder some
  * systems report that its parent is not writable, instead of EEXIST. */

@@ -28,20 +28,22 @@ class Device(Handle):
     `threads`: number of workers; 0: one per core. `cores`: the cores that they run on, such as "0-3,6".
     `max_dispatch_seconds`: longest time of one call of a GPU. `cache`: directory for compiled kernels of a GPU,
     "" for none. `lock_memory`, `priority` and `thread_name` set up the CPU's workers for real-time use. `context`:
-    the address of the caller's cl_context, so that its buffers and events can be used."""
+    the address of the caller's cl_context, so that its buffers and events can be used. `max_compile_seconds`: time
+    after which a compilation that has not ended is given up; 0: FOVEA_COMPILE_SECONDS, else 120."""
 
     _token: "Optional[Token[Optional[Device]]]" = None
 
     def __init__(self, id: str = "cpu", threads: int = 0, isa: Optional[str] = None,
                  cores: Optional[str] = None, max_dispatch_seconds: float = 0, cache: Optional[Path] = None,
                  lock_memory: bool = False, priority: int = 0, thread_name: Optional[str] = None,
-                 context: Optional[int] = None) -> None:
+                 context: Optional[int] = None, max_compile_seconds: float = 0) -> None:
         options = c.DeviceOptions(threads=threads, isa=isa and isa.encode(),
                                   cores=cores and cores.encode(),
                                   max_dispatch_seconds=max_dispatch_seconds,
                                   cache=None if cache is None else os.fspath(cache).encode(),
                                   lock_memory=lock_memory, priority=priority,
-                                  thread_name=thread_name and thread_name.encode(), context=context)
+                                  thread_name=thread_name and thread_name.encode(), context=context,
+                                  max_compile_seconds=max_compile_seconds)
         super().__init__(lib.fovea_device_close, None, lib.fovea_device_open, id.encode(),
                          C.byref(options))
 

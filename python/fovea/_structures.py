@@ -38,7 +38,8 @@ class DeviceInfo(Sized):
                 *_each(C.c_uint32, "units core_kinds performance_cores"), *_each(C.c_uint64, "memory max_buffer"),
                 ("driver", C.c_char * 128), ("local_memory", C.c_uint64),
                 ("group_limit", C.c_uint32), ("quirks", C.c_char * 256),
-                *_each(C.c_int, "bf16 int8 reserved"), ("imports", C.c_char * 256)]
+                *_each(C.c_int, "bf16 int8 reserved"), ("imports", C.c_char * 256),
+                ("compiler", C.c_char * 256), ("skipped", C.c_char * 256)]
 
 
 class DeviceOptions(Sized):
@@ -46,7 +47,8 @@ class DeviceOptions(Sized):
     _fields_ = [*_SIZE, ("threads", C.c_uint32), *_each(C.c_char_p, "isa cores"),
                 *_each(C.c_void_p, "parallel_for parallel_ctx"), ("max_dispatch_seconds", C.c_double),
                 ("cache", C.c_char_p), ("lock_memory", C.c_int), ("priority", C.c_uint32),
-                ("thread_name", C.c_char_p), ("context", C.c_void_p)]
+                ("thread_name", C.c_char_p), ("context", C.c_void_p),
+                ("max_compile_seconds", C.c_double)]
 
 
 class Preprocess(Sized):

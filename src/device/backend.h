@@ -229,7 +229,8 @@ typedef struct fv_backend { /* More than 25 fields: a table of functions */
      * NULL: there is nothing to compile. */
     void (*compile)(fv_device *d, const fv_launch *l, uint32_t count);
     /* Returns FOVEA_ENOTSUP if the device works but cannot run this kernel; another kernel may
-     * work. */
+     * work. FOVEA_ETIMEOUT means the same for now: a compiler has not returned from the kernel's
+     * program, so the program is not compiled. */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
     void (*unbind)(fv_device *d, fv_bound *b);
     /* Opens an in-order queue for a plan. Each worker gets `scratch` bytes for kernels. `slot`

@@ -88,6 +88,10 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
         return fv_fail(FOVEA_EINVAL,
                        "max_dispatch_seconds is %g; it must be from 0 (for 0.02 s) to 1000",
                        o.max_dispatch_seconds);
+    if (!(o.max_compile_seconds >= 0 && o.max_compile_seconds <= 86400))
+        return fv_fail(FOVEA_EINVAL,
+                       "max_compile_seconds is %g; it must be from 0 (for 120 s) to 86400",
+                       o.max_compile_seconds);
     if (!id || strcmp(id, "auto") == 0)
         id = "cpu";
     const fv_backend *backend = NULL;

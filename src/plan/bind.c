@@ -119,7 +119,9 @@ static fovea_status bind_step(fovea_plan *p, const fv_step *s, uint32_t index, u
     l.index = index;
     const fovea_status status = p->device->backend->bind(
         p->device->device, &l, &p->run.bound[frame * p->info.steps + index]);
-    return status == FOVEA_ENOTSUP ? fv_plan_refuse(p, s) : status;
+    return status == FOVEA_ENOTSUP || status == FOVEA_ETIMEOUT
+               ? fv_plan_refuse(p, s, status == FOVEA_ENOTSUP)
+               : status;
 }
 
 /* Binds the other frames of a batch, with the kernels that were accepted for the first frame. */

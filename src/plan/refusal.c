@@ -15,10 +15,10 @@ static void name(fv_refusal *out, const fv_kernel *k, const fv_knobs *knobs, con
     fv_wisdom_kernel_text(out->choice, k, knobs);
 }
 
-fovea_status fv_plan_refuse(fovea_plan *p, const fv_step *s)
+fovea_status fv_plan_refuse(fovea_plan *p, const fv_step *s, bool lasting)
 {
     const fv_step_plan *sp = fv_plan_of_step(p, s);
-    fv_refusal r;
+    fv_refusal r = {.lasting = lasting};
     snprintf(r.why, sizeof r.why, "%s", fovea_error());
     if (fv_plan_refused(p, sp->kernel, &sp->knobs, &s->prob))
         return FOVEA_OK;
@@ -28,7 +28,9 @@ fovea_status fv_plan_refuse(fovea_plan *p, const fv_step *s)
                            p->refused.capacity + 8, sizeof *p->refused.list, FV_MEM_PLAN,
                            "the plan"));
     p->refused.list[p->refused.count++] = r;
-    fv_log("%s: %s is not used for %s: %s", p->device->info.id, sp->kernel->name, r.subject, r.why);
+    if (lasting) /* otherwise the device has logged it once for all kernels of the program */
+        fv_log("%s: %s is not used for %s: %s", p->device->info.id, sp->kernel->name, r.subject,
+               r.why);
     return FOVEA_OK;
 }
 
@@ -59,6 +61,8 @@ const char *fv_plan_refused_why(const fovea_plan *p, const fv_problem *prob)
 void fv_plan_keep_refusals(const fovea_plan *p)
 {
     for (uint32_t i = 0; i < p->refused.count && p->advice.wisdom; i++) {
+        if (!p->refused.list[i].lasting)
+            continue;
         const fv_fact fact = {.kind = FV_FACT_SKIP,
                               .known = true,
                               .device = p->advice.device,

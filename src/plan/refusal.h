@@ -12,10 +12,11 @@ struct fovea_plan;
 typedef struct fv_refusal {
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE]; /* texts of the fact in wisdom */
     char why[384];                                             /* the error message */
+    bool lasting; /* later plans must not try this kernel either */
 } fv_refusal;
 
 /* Records that the step's kernel could not be bound, with fovea_error() as the reason. */
-fovea_status fv_plan_refuse(struct fovea_plan *p, const fv_step *s);
+fovea_status fv_plan_refuse(struct fovea_plan *p, const fv_step *s, bool lasting);
 bool fv_plan_refused(const struct fovea_plan *p, const fv_kernel *k, const fv_knobs *knobs,
                      const fv_problem *prob);
 /* Returns why the first kernel that was refused for such a problem was refused, or NULL if no

@@ -43,7 +43,7 @@ static fovea_status verify(step_trials *a, const fv_candidate *c, const char *ch
     fv_trial_kernel *kernel;
     fv_verdict verdict = {0};
     fovea_status status = fv_trial_kernel_open(&kernel, a->trial, c->kernel, &c->knobs);
-    if (status == FOVEA_ENOTSUP || status == FOVEA_EINVAL) {
+    if (status == FOVEA_ENOTSUP || status == FOVEA_EINVAL || status == FOVEA_ETIMEOUT) {
         a->t->report.refused++;
         return FOVEA_OK;
     }

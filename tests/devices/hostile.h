@@ -28,6 +28,10 @@
  *   subgroups of gemm_subgroup.cl, of 16 lanes, with `half` 2; 1: emulated over local memory; 2: a
  *             lane reads neighbours of a block; 3: lanes give nothing to others; 4: they are 8; 5:
  *             slower than what does without
+ *   stalls    n: the n-th compilation of a text from now on does not end before this is set again;
+ *             -1: none ends
+ *   dies      n: the n-th compilation of a text from now on ends the process
+ *   version   of the driver, added to the true one
  *   claims    1: says that it has extensions which its compiler does not know
  *   images    0: none; 2: read much faster than buffers; 3: do not see what their buffer has
  *   texels    of an image over a buffer at most

@@ -1,6 +1,7 @@
 /* hostile_cl.c: an OpenCL library that forwards to the real one, reports false properties and fails
  * on request. See hostile.h.
  */
+#define _DEFAULT_SOURCE
 #include "tests/devices/hostile_cl.h"
 
 #include <dlfcn.h>
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 /* ---- false properties ---- */
 
@@ -43,10 +46,19 @@ static void start(void)
     *(void **)&when_done = dlsym(library, "clSetEventCallback");
 }
 
+/* Number of programs that were made of texts since `stalls` or `dies` was set, and the one that
+ * they mean. */
+static long texts;
+static cl_program doomed;
+
 /* Reacts to a changed setting. A queue is stuck if it contains a kernel that never ends, and so is
  * every event queued after that kernel. */
 static void changed(int lie)
 {
+    if (lie < 0 || lie == lie_stalls || lie == lie_dies) {
+        texts = 0;
+        doomed = NULL;
+    }
     for (size_t k = 0; (lie < 0 || lie == lie_hang) && k < hostile_living; k++)
         hostile_objects[k].stuck = false;
 }
@@ -220,6 +232,16 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     return answer(text, strlen(text) + 1, size, out, need);
 }
 
+static cl_int driver_version(cl_device_id d, size_t size, void *out, size_t *need)
+{
+    char text[512];
+    const cl_int error = real.clGetDeviceInfo(d, CL_DRIVER_VERSION, sizeof text - 32, text, NULL);
+    if (error != CL_SUCCESS)
+        return error;
+    snprintf(text + strlen(text), 32, " hostile %ld", hostile_lie(lie_version, 0));
+    return answer(text, strlen(text) + 1, size, out, need);
+}
+
 API cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, void *out,
                            size_t *need)
 {
@@ -281,6 +303,10 @@ API cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, voi
         break;
     case CL_DEVICE_EXTENSIONS:
         return extensions(d, size, out, need);
+    case CL_DRIVER_VERSION:
+        if (is_set(lie_version))
+            return driver_version(d, size, out, need);
+        break;
     default:
         break;
     }
@@ -440,6 +466,11 @@ API cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **t
                                                   emulates ? all : text, length, error);
     if (p)
         born(PROGRAM, p);
+    pthread_mutex_lock(&hostile_lock);
+    const long which = hostile_lie(lie_stalls, hostile_lie(lie_dies, 0));
+    if (++texts == which || which < 0)
+        doomed = p;
+    pthread_mutex_unlock(&hostile_lock);
     return p;
 }
 
@@ -454,12 +485,31 @@ API cl_program clCreateProgramWithBinary(cl_context c, cl_uint n, const cl_devic
     return p;
 }
 
+static bool is_doomed(cl_program p)
+{
+    pthread_mutex_lock(&hostile_lock);
+    const bool is = p == doomed;
+    pthread_mutex_unlock(&hostile_lock);
+    return is;
+}
+
+/* Compiles the program that `stalls` or `dies` means. */
+static void compile_doomed(cl_program p)
+{
+    const struct timespec pause = {0, 5000000};
+    if (is_doomed(p) && is_set(lie_dies))
+        _exit(9);
+    while (is_doomed(p) || hostile_lie(lie_stalls, 0) < 0)
+        nanosleep(&pause, NULL);
+}
+
 API cl_int clBuildProgram(cl_program p, cl_uint n, const cl_device_id *d, const char *options,
                           void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     ENTER(clBuildProgram);
     if (hostile_lie(lie_build, 1) == 0)
         return CL_BUILD_PROGRAM_FAILURE;
+    compile_doomed(p);
     char text[4096];
     if (hostile_lie(lie_barrier, 1) == 0) {
         snprintf(text, sizeof text, "%s -Dbarrier(x)=", options ? options : "");

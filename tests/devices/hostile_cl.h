@@ -26,6 +26,9 @@
     X(texels)                                                                                      \
     X(imports)                                                                                     \
     X(build)                                                                                       \
+    X(stalls)                                                                                      \
+    X(dies)                                                                                        \
+    X(version)                                                                                     \
     X(barrier)                                                                                     \
     X(hang)                                                                                        \
     X(gpu)                                                                                         \

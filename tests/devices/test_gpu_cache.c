@@ -20,7 +20,7 @@
 #include <fovea/operations.h>
 
 #include "base/mem.h"
-#include "gpu/gpu_cache.h"
+#include "gpu/gpu_note.h"
 #include "platform/os/os.h"
 #include "tests/temp_folder.h"
 
@@ -320,6 +320,139 @@ static void packed_entries_are_checked(void **state)
     assert_int_equal(fv_gpu_entries_check(blob, n), FOVEA_OK);
     fv_gpu_key_free(&k[0]);
     fv_gpu_key_free(&k[1]);
+}
+
+/* ---- notes ---- */
+
+static fovea_status begin_note(fv_gpu_note **out, const fv_gpu_key *k, double limit)
+{
+    fv_gpu_cache *c = open_cache(folder);
+    const fovea_status status = fv_gpu_note_begin(out, c, k, "gemm", limit);
+    fv_gpu_cache_close(c);
+    return status;
+}
+
+static bool may_compile(const fv_gpu_key *k, double limit)
+{
+    fv_gpu_note *n;
+    const fovea_status status = begin_note(&n, k, limit);
+    if (status != FOVEA_OK)
+        assert_int_equal(status, FOVEA_ETIMEOUT);
+    else
+        fv_gpu_note_end(n);
+    return status == FOVEA_OK;
+}
+
+/* A process begins to compile, and ends. */
+static void leave_note(const fv_gpu_key *k)
+{
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        fv_gpu_note *n;
+        _exit(begin_note(&n, k, 10) == FOVEA_OK && n ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void a_note_is_locked_and_removed(void **state)
+{
+    (void)state;
+    fv_gpu_note *n, *second;
+    struct stat st;
+    fv_gpu_key k = key_of("identity", "gemm.cl"), other = key_of("another identity", "gemm.cl");
+    assert_int_equal(begin_note(&n, &k, 10), FOVEA_OK);
+    assert_non_null(n);
+    assert_int_equal(stat(only_entry(), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    assert_int_equal(begin_note(&second, &k, 10), FOVEA_OK); /* of another thread */
+    assert_null(second);
+    assert_true(may_compile(&other, 10));
+    fv_gpu_note_end(n);
+    assert_true(may_compile(&k, 10));
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    fv_gpu_key_free(&k);
+    fv_gpu_key_free(&other);
+}
+
+static void a_limit_of_time_is_noted(void **state)
+{
+    (void)state;
+    fv_gpu_note *n;
+    fv_gpu_key k = key_of("identity", "gemm.cl");
+    assert_int_equal(begin_note(&n, &k, 10), FOVEA_OK);
+    fv_gpu_note_give_up(n, 10);
+    assert_false(may_compile(&k, 10));
+    assert_non_null(strstr(fovea_error(), "gemm is not compiled"));
+    assert_non_null(strstr(fovea_error(), "within 10 s"));
+    fv_gpu_note_end(n); /* the compiler has returned after all */
+    assert_true(may_compile(&k, 10));
+    assert_int_equal(begin_note(&n, &k, 10), FOVEA_OK);
+    fv_gpu_note_give_up(n, 10);
+    assert_false(may_compile(&k, 10));
+    assert_true(may_compile(&k, 10.5));
+    fv_gpu_note_end(n);
+    fv_gpu_key_free(&k);
+    clear_folder();
+}
+
+static void a_note_is_left_by_a_process_that_ended(void **state)
+{
+    (void)state;
+    unsigned char good[1024];
+    char path[384];
+    fv_gpu_key k = key_of("identity", "gemm.cl");
+    leave_note(&k);
+    assert_false(may_compile(&k, 10));
+    assert_false(may_compile(&k, 100));
+    strcpy(path, only_entry());
+    const size_t n = load(path, good, sizeof good);
+    for (size_t i = 0; i < n; i++) { /* the process ended before it compiled anything */
+        save(path, good, i);
+        assert_int_equal(chmod(path, 0600), 0);
+        assert_true(may_compile(&k, 10));
+    }
+    save(path, good, n);
+    assert_int_equal(chmod(path, 0620), 0); /* others could have written it */
+    assert_true(may_compile(&k, 10));
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_false(may_compile(&k, 10));
+    fv_gpu_key_free(&k);
+    clear_folder();
+}
+
+/* In a folder that cannot be written to, existing notes are heeded, and none is written. Root
+ * may write anywhere, so this is tested as another user. */
+static void check_read_only(const fv_gpu_key *k, const fv_gpu_key *left)
+{
+    fv_gpu_note *n;
+    if ((geteuid() == 0 && setuid(65534) != 0) ||
+        !mkdtemp(strcpy(folder, "/tmp/fovea_test_XXXXXX")))
+        _exit(77);
+    leave_note(left);
+    char path[384];
+    strcpy(path, only_entry());
+    bool right = chmod(folder, 0500) == 0 && begin_note(&n, k, 10) == FOVEA_OK && !n;
+    right = right && begin_note(&n, left, 10) == FOVEA_ETIMEOUT;
+    const bool removed = chmod(folder, 0700) == 0 && unlink(path) == 0 && rmdir(folder) == 0;
+    _exit(right && removed ? 0 : 1);
+}
+
+static void a_read_only_folder_is_no_failure(void **state)
+{
+    (void)state;
+    int status;
+    fv_gpu_key k = key_of("identity", "gemm.cl"), left = key_of("identity", "softmax.cl");
+    const pid_t child = fork();
+    if (child == 0)
+        check_read_only(&k, &left);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
+    fv_gpu_key_free(&k);
+    fv_gpu_key_free(&left);
 }
 
 /* ---- a device ---- */
@@ -638,6 +771,10 @@ int main(void)
         cmocka_unit_test(the_oldest_go),
         cmocka_unit_test(many_writers),
         cmocka_unit_test(packed_entries_are_checked),
+        cmocka_unit_test(a_note_is_locked_and_removed),
+        cmocka_unit_test(a_limit_of_time_is_noted),
+        cmocka_unit_test(a_note_is_left_by_a_process_that_ended),
+        cmocka_unit_test(a_read_only_folder_is_no_failure),
         cmocka_unit_test(listed_packed_and_cleared),
         cmocka_unit_test(a_key_without_an_end_is_refused),
         cmocka_unit_test(kernels_that_cannot_be_kept),
