@@ -8,6 +8,7 @@ Standard library only.
 import errno
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -42,8 +43,8 @@ class Cache:
     def put(self, name, text):
         os.makedirs(self.kernels, mode=0o700, exist_ok=True)
         path = os.path.join(self.kernels, name)
-        with open(path, "w") as f:
-            f.write(text)
+        with open(path, "wb") as f:
+            f.write(text if isinstance(text, bytes) else text.encode())
         os.chmod(path, 0o600)
 
     def has(self, name):
@@ -69,6 +70,40 @@ def unsound(c):
     c.run("clear")
     expect("it is removed", not c.has("0123456789abcdef.bin"))
     expect("what is not ours stays", c.has("notes.txt"))
+
+
+def entry(texts, data):
+    """A file of the cache: sizes, a checksum, the texts of the key and the data."""
+    key = b"".join(text.encode() + b"\0" for text in texts)
+    sizes = struct.pack("<QQ", len(key), len(data))
+    checksum = 0xcbf29ce484222325
+    for byte in sizes + key + data:
+        checksum = (checksum ^ byte) * 0x100000001b3 & (1 << 64) - 1
+    return b"FOVEACL1" + sizes + struct.pack("<Q", checksum) + key + data
+
+
+def skipped(c):
+    """A note that a program is not compiled is listed, does not count as damage, and is removed alone."""
+    if c.json("list")["folder"] == "":
+        return
+    for name, tries, limit in (("0123456789abcdef.note", 1, 0.0), ("0123456789abcde0.note", 1, 120.0)):
+        c.put(name, entry(["1\n2\n3\nMali-G610\n5", "options", "hash", "gemm.cl"],
+                          struct.pack("<Qd", tries, limit)))
+    c.put("0123456789abcdef.bin", entry(["1\n2\n3\nMali-G610\n5", "softmax.cl"], b"binary"))
+    seen = c.json("verify")
+    reasons = sorted(note["reason"] for note in seen["skipped"])
+    expect("notes are listed apart", seen["entries"] == 1 and len(reasons) == 2)
+    expect("with program and device", all(note["program"] == "gemm.cl" and note["device"] == "Mali-G610"
+                                          for note in seen["skipped"]))
+    expect("with the reason: %s" % reasons, "a process ended" in reasons[0] and "within 120 s" in reasons[1] and
+           all("fovea cache retry" in reason for reason in reasons))
+    expect("as text", "skipped  gemm.cl" in c.run("list"))
+    expect("how many are removed", c.run("retry").startswith("2 skipped programs"))
+    expect("kernels stay", c.has("0123456789abcdef.bin") and not c.json("list")["skipped"])
+    c.put("0123456789abcdef.note", entry(["1\n2\n3\nMali-G610\n5", "options", "hash", "gemm.cl"],
+                                         struct.pack("<Qd", 2, 0.0)))
+    c.run("clear")
+    expect("clear removes both", not c.has("0123456789abcdef.bin") and not c.has("0123456789abcdef.note"))
 
 
 def packed(c):
@@ -166,7 +201,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             test(Cache(exe, folder))
 
-    return expected.run((empty, unsound, weights, wisdom, files, refused_folder), call)
+    return expected.run((empty, unsound, skipped, weights, wisdom, files, refused_folder), call)
 
 
 if __name__ == "__main__":

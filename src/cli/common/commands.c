@@ -38,7 +38,7 @@ const cli_command cli_commands[] = {
      .examples = "fovea verify --kernel gemm\n"
                  "fovea verify --device cl:0\n"
                  "fovea verify dinov2-base photo.jpg --size 518 --dtype f16\n"},
-    {"cache", "list|verify|clear|export|import [FILE]",
+    {"cache", "list|verify|clear|retry|export|import [FILE]",
      "manages wisdom, compiled kernels and packed weights on disk", cli_cache,
      CLI_TAKES_WISDOM | CLI_TAKES_WEIGHTS_CACHE | CLI_TAKES_JSON,
      .examples = "fovea cache list\n"
@@ -117,6 +117,7 @@ const cli_term cli_exit_terms[] = {
 const cli_term cli_environment_terms[] = {
     {"FOVEA_ISA", "highest instruction set, like --isa"},
     {"FOVEA_CACHE", "folder for compiled kernels"},
+    {"FOVEA_COMPILE_SECONDS", "time after which a kernel's compilation is given up; default: 120"},
     {"FOVEA_WEIGHTS_CACHE", "folder in which packed weights are stored, like --weights-cache"},
     {"FOVEA_WISDOM", "file with results of fovea tune, like --wisdom; empty: use no results"},
     {"FOVEA_RIGOR", "estimate, measure or exhaustive, like --rigor"},

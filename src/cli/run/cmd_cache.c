@@ -16,14 +16,30 @@ typedef struct contents {
     size_t entries, unsound;
     uint64_t bytes;
     bool quiet;
-    json_t *list; /* NULL to print text */
+    json_t *list, *skipped; /* NULL to print text */
 } contents;
 
 /* ---- list, verify ---- */
 
+/* Shows a program that is not compiled. */
+static void show_skipped(const contents *c, const fovea_cache_entry *e)
+{
+    if (c->skipped)
+        json_array_append_new(c->skipped, json_pack("{s:o, s:s, s:s, s:s}", "file",
+                                                    cli_json_text(e->file), "device", e->device,
+                                                    "program", e->program, "reason", e->skipped));
+    else
+        printf("  %-24s %10s  %-18s %s: %s\n", cli_file_name(e->file), "skipped", e->program,
+               e->device, e->skipped);
+}
+
 static int show_entry(const fovea_cache_entry *e, void *payload)
 {
     contents *c = payload;
+    if (*e->skipped) {
+        show_skipped(c, e);
+        return 0;
+    }
     c->entries++;
     c->bytes += e->size;
     c->unsound += *e->problem != 0;
@@ -102,7 +118,8 @@ static int list(bool json, bool verify)
     char folder[4096];
     bool sound;
     json_t *wisdom = NULL, *weights = NULL;
-    contents c = {.list = json ? json_array() : NULL, .quiet = verify};
+    contents c = {
+        .list = json ? json_array() : NULL, .skipped = json ? json_array() : NULL, .quiet = verify};
     CLI_TRY(cli_check(fovea_cache_folder(folder, sizeof folder)));
     CLI_TRY(show_wisdom(json ? &wisdom : NULL, &sound));
     if (!json)
@@ -113,10 +130,11 @@ static int list(bool json, bool verify)
                cli_bytes(c.bytes).text);
     CLI_TRY(show_weights(json ? &weights : NULL));
     if (json)
-        cli_print_json(json_pack(
-            "{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:o}", "schema", "fovea.cache/1", "wisdom", wisdom,
-            "folder", cli_json_text(folder), "kernels", c.list, "entries", (json_int_t)c.entries,
-            "unsound", (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes, "weights", weights));
+        cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:o, s:o}", "schema",
+                                 "fovea.cache/1", "wisdom", wisdom, "folder", cli_json_text(folder),
+                                 "kernels", c.list, "entries", (json_int_t)c.entries, "unsound",
+                                 (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes, "weights",
+                                 weights, "skipped", c.skipped));
     if (verify && (c.unsound || !sound))
         return cli_fail(CLI_WRONG, "%zu compiled kernels are damaged%s; they are not used",
                         c.unsound, sound ? "" : ", wisdom is rejected");
@@ -155,6 +173,15 @@ static int clear(void)
     CLI_THEN(code, clear_wisdom(&wisdom));
     printf("%zu compiled kernels and %zu packed weights were removed, %s\n", kernels, weights,
            wisdom ? "and the wisdom" : "but no wisdom");
+    return code;
+}
+
+/* Removes the notes about programs from which a driver's compiler did not return. */
+static int retry(void)
+{
+    size_t notes = 0;
+    const int code = cli_check(fovea_cache_retry(NULL, &notes));
+    printf("%zu skipped programs will be compiled again when they are needed\n", notes);
     return code;
 }
 
@@ -227,8 +254,9 @@ static int load(const char *path)
 
 int cli_cache(const cli_command *self, int argc, char **argv)
 {
-    enum { LIST, VERIFY, CLEAR, EXPORT, IMPORT };
-    static const char *const names[] = {"list", "verify", "clear", "export", "import", NULL};
+    enum { LIST, VERIFY, CLEAR, RETRY, EXPORT, IMPORT };
+    static const char *const names[] = {"list",   "verify", "clear", "retry",
+                                        "export", "import", NULL};
     cli_common common = {0};
     int first, what = LIST, code = cli_parse(&first, self, &common, NULL, argc, argv);
     if (code || !first)
@@ -238,7 +266,8 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
         what++;
     if (!names[what])
-        return cli_fail(CLI_USAGE, "cache %s is unknown; use list, verify, clear, export or import",
+        return cli_fail(CLI_USAGE,
+                        "cache %s is unknown; use list, verify, clear, retry, export or import",
                         argv[first]);
     const bool file = what == EXPORT || what == IMPORT;
     if (argc - first > 1 + file || (file && argc - first != 2))
@@ -247,6 +276,8 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     switch (what) {
     case CLEAR:
         return clear();
+    case RETRY:
+        return retry();
     case EXPORT:
         return save(argv[first + 1]);
     case IMPORT:

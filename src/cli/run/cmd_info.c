@@ -8,26 +8,33 @@ enum { DEVICES = 32 };
 
 struct devices {
     fovea_device_info list[DEVICES];
+    char problem[DEVICES][512]; /* why a device could not be opened, or "" */
     size_t n;
 };
 
-/* Finds all devices. --isa or FOVEA_ISA limits the CPU. */
+/* Finds and opens all devices, because only an open device knows which of its features work.
+ * --isa or FOVEA_ISA limits the CPU. */
 static int find_devices(struct devices *out, const cli_common *common)
 {
     cli_settings settings;
-    fovea_device *cpu;
+    fovea_device *device;
     CLI_TRY(cli_settle(&settings, common));
-    settings.device = "cpu";
-    CLI_TRY(cli_open_device(&cpu, &settings));
     for (out->n = 0; out->n < DEVICES; out->n++) {
         fovea_device_info *info = &out->list[out->n];
+        const bool cpu = out->n == 0;
         info->struct_size = sizeof *info;
         if (!fovea_device_list(out->n, info))
             break;
-        if (strcmp(info->id, "cpu") == 0)
-            fovea_device_describe(cpu, info);
+        settings.device = info->id;
+        if (cpu)
+            CLI_TRY(cli_open_device(&device, &settings));
+        else if (fovea_device_open(&device, info->id, NULL) != FOVEA_OK) {
+            snprintf(out->problem[out->n], sizeof *out->problem, "%s", fovea_error());
+            continue;
+        }
+        fovea_device_describe(device, info);
+        fovea_device_close(device);
     }
-    fovea_device_close(cpu);
     return CLI_OK;
 }
 
@@ -45,8 +52,20 @@ static void show_devices(const struct devices *all)
     for (size_t i = 0; i < all->n; i++) {
         const fovea_device_info *d = &all->list[i];
         const bool cpu = strcmp(d->id, "cpu") == 0;
-        printf("%-8s %s\n         %s%s%u %s", d->id, d->name, d->features, *d->features ? ", " : "",
-               d->units, cpu ? "processors" : "compute units");
+        printf("%-8s %s\n", d->id, d->name);
+        if (*all->problem[i])
+            printf("         cannot be opened: %s\n", all->problem[i]);
+        if (*d->compiler)
+            printf("         compiler %s\n", d->compiler);
+        if (*d->skipped)
+            printf(
+                "         not compiled: %s; the driver's compiler did not return from them at an "
+                "earlier start;\n         fovea cache list says more, fovea cache retry lets them "
+                "be "
+                "tried again\n",
+                d->skipped);
+        printf("         %s%s%u %s", d->features, *d->features ? ", " : "", d->units,
+               cpu ? "processors" : "compute units");
         if (d->core_kinds > 1)
             printf(" in %u clusters, %u big", d->core_kinds, d->performance_cores);
         printf(", %s", cli_bytes(d->memory).text);
@@ -110,13 +129,15 @@ static json_t *describe(const struct devices *all, bool kernels, bool models, bo
         const fovea_device_info *d = &all->list[i];
         json_array_append_new(
             devices,
-            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s, s:b, s:b, s:s}",
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s, s:b, s:b, s:s, "
+                      "s:s, s:s, s:s}",
                       "id", d->id, "name", d->name, "features", d->features, "processors",
                       (int)d->units, "clusters", (int)d->core_kinds, "big",
                       (int)d->performance_cores, "memory", (json_int_t)d->memory, "max_buffer",
                       (json_int_t)d->max_buffer, "driver", d->driver, "local_memory",
                       (json_int_t)d->local_memory, "group_limit", (int)d->group_limit, "quirks",
-                      d->quirks, "bf16", d->bf16, "int8", d->int8, "imports", d->imports));
+                      d->quirks, "bf16", d->bf16, "int8", d->int8, "imports", d->imports,
+                      "compiler", d->compiler, "skipped", d->skipped, "problem", all->problem[i]));
     }
     json_t *root = json_pack("{s:s, s:o, s:o, s:o}", "schema", "fovea.info/1", "build", cli_build(),
                              "devices", devices, "remarks", texts(fovea_backend_status, true));
