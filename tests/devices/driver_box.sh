@@ -12,6 +12,8 @@ release=$1 # fresh_box.sh reads it
 box=$2
 action=$3
 shift 3
+# open_box clears the shared folder below: each process has its own, so that several may run at a time.
+[ ! -d "$box/srv" ] || mount -t tmpfs tmpfs "$box/srv"
 . "$(dirname "$0")/../packages/fresh_box.sh"
 open_box ocl-icd-libopencl1
 case $action in

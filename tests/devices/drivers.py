@@ -140,6 +140,11 @@ def provide(provider, folder):
     return (fetch_intel if provider == "intel" else fetch_debian)(os.path.join(folder, provider))
 
 
+def end_of(text):
+    """The end of a process's messages, in one line."""
+    return " ".join(text.split())[-240:]
+
+
 class Launcher:
     """Runs the program on one driver, with a limit of time, and counts the processes that ended badly."""
 
@@ -161,8 +166,8 @@ class Launcher:
         by_signal = process.returncode < 0 or process.returncode > 128
         if by_signal or (process.returncode and "fovea: " not in errors and not self.output):
             self.ended += 1
-            return -1, "the process ended, status %d: %s" % (process.returncode, errors.strip()[-200:])
-        return process.returncode, (errors or self.output).strip()[-400:]
+            return -1, "the process ended, status %d: %s" % (process.returncode, end_of(errors))
+        return process.returncode, end_of(errors or self.output)
 
     def gave_up(self):
         return self.hung >= MAX_HUNG

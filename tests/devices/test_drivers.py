@@ -27,6 +27,10 @@ class Launching(unittest.TestCase):
         self.assertEqual(launch(["fovea"]), (3, "fovea: no kernel"))
         self.assertEqual((launch.ended, launch.hung), (0, 0))
 
+    def test_a_message_is_one_line(self):
+        self.assertEqual(shell("printf 'a warning\\nfovea: no kernel\\n' >&2; exit 3")(["fovea"]),
+                         (3, "a warning fovea: no kernel"))
+
     def test_a_process_that_a_signal_or_the_driver_ends_is_counted(self):
         for text in ("kill -ABRT $$", "echo 'LLVM ERROR' >&2; exit 1"):
             launch = shell(text)
