@@ -80,16 +80,18 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
 
 /* Returns the relative perturbation of the inputs. In float32 it is the rounding error of a sum
  * with as many terms as the op's, which grows with the square root of their number. If a kernel may
- * add a few products in float16, or round operands to bfloat16, it is the maximum rounding error of
- * that type: a kernel may round several times, and an error in a query affects all columns of its
- * row, which two runs may happen to miss. Attention with int8 numbers rounds its softmax weights to
- * multiples of 1/255 of the largest, however small they are. */
+ * round operands to bfloat16, it is the maximum rounding error of that type: a kernel may round
+ * several times, and an error in a query affects all columns of its row, which two runs may happen
+ * to miss. If it may add up to 16 products in float16, it is twice the maximum rounding error of
+ * float16, because such a sum is rounded 16 times, and its products too if the device does not fuse
+ * them with the sum. Attention with int8 numbers rounds its softmax weights to multiples of 1/255
+ * of the largest, however small they are. */
 static double off(const fv_problem *p)
 {
     if (p->acc == FV_I32 && !multiplies_weights(p))
         return 0x1p-7;
     if (p->acc == FV_F16)
-        return 0x1p-11;
+        return 0x1p-10;
     if (p->acc == FV_BF16)
         return 0x1p-8;
     return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
