@@ -31,7 +31,7 @@ MAX_HUNG = 3  # processes that may reach the limit, before the driver's other ca
 MODELS, OPERATORS = 6, 8  # one in this number of golden cases is run
 TYPES = {"f32": ["--compute", "f32"], "f16": ["--dtype", "f16"], "bf16": ["--dtype", "bf16"],
          "int8": ["--compute", "int8"]}
-TIMED = ["bench", "model", "synthetic:dinov2-s", "--size", "224", "--runs", "3", "--verify", "off",
+TIMED = ["bench", "model", "synthetic:dinov2-s", "--size", "224", "--runs", "1", "--warmup", "0", "--verify", "off",
          "--device", "cl:0", "-o", "json"]
 INTEL = ["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0", "tbb==2023.2.0", "tcmlib==1.6.0", "umf==1.2.0"]
 LLVMPIPE = {"RUSTICL_ENABLE": "llvmpipe"}
