@@ -29,7 +29,7 @@ static const char *const libraries[] = {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static fv_cl_place places[FV_CL_DEVICES];
 static int count;
-static char status_text[512] =
+static char status_text[768] =
     "cl: no OpenCL library (libOpenCL.so.1, libmali.so, ...) on this machine; "
     "install the board's driver, or ocl-icd-libopencl1 and a driver for it";
 
@@ -97,16 +97,22 @@ static cl_uint list(missing *m, const char *library)
 static void explain(const char *library, cl_uint platforms, const missing *m)
 {
     const char *node = count ? NULL : fv_gpu_forbidden(nodes);
-    char access_text[128] = "";
+    const bool loader = strstr(library, "libOpenCL.so");
+    char access_text[128] = "", broken[300] = "";
+    if (loader)
+        fv_cl_explain_drivers(broken, sizeof broken);
     if (node)
         snprintf(access_text, sizeof access_text,
                  "; this user may not open %s: add the user to the file's group", node);
     if (count)
-        snprintf(status_text, sizeof status_text, "cl: %s, %d device%s%s%s", library, count,
-                 count == 1 ? "" : "s", m->length ? "; no device of " : "", m->names);
+        snprintf(status_text, sizeof status_text, "cl: %s, %d device%s%s%s%s", library, count,
+                 count == 1 ? "" : "s", m->length ? "; no device of " : "", m->names, broken);
     else if (platforms)
-        snprintf(status_text, sizeof status_text, "cl: the drivers of %s have no device: %s%s",
-                 library, m->names, access_text);
+        snprintf(status_text, sizeof status_text, "cl: the drivers of %s have no device: %s%s%s",
+                 library, m->names, broken, access_text);
+    else if (*broken)
+        snprintf(status_text, sizeof status_text, "cl: %s finds no driver%s%s", library, broken,
+                 access_text);
     else
         snprintf(status_text, sizeof status_text,
                  "cl: %s finds no driver; install one with its .icd file in /etc/OpenCL/vendors "

@@ -41,12 +41,21 @@ def main():
         os.mkdir(vendors)
         with open(os.path.join(vendors, "rusticl.icd"), "w") as f:
             f.write("libRusticlOpenCL.so.1\n")
+        broken = os.path.join(folder, "broken")
+        os.mkdir(broken)
+        for name in ("lost", "rusticl"):
+            with open(os.path.join(broken, name + ".icd"), "w") as f:
+                f.write("/none/libLost.so\n" if name == "lost" else "libRusticlOpenCL.so.1\n")
+        lost = os.path.join(broken, "lost.icd")
+        reason = ("the driver that lost.icd names cannot be opened", "/none/libLost.so", "No such file")
         cases = [
             ("no library", {"FOVEA_OPENCL": "/none/libOpenCL.so"}, ("cannot be opened", "unset")),
             ("another library", {"FOVEA_OPENCL": "libm.so.6"}, ("lacks cl", "OpenCL 1.2")),
             ("no .icd file", {"OCL_ICD_VENDORS": empty}, ("finds no driver", ".icd", "install")),
             ("a platform without devices", {"OCL_ICD_VENDORS": vendors},
              ("have no device", "rusticl", "RUSTICL_ENABLE")),
+            ("an .icd file of a library that is lost", {"OCL_ICD_VENDORS": lost}, reason),
+            ("the same beside another driver", {"OCL_ICD_VENDORS": broken}, reason + ("rusticl",)),
         ]
         for name, settings, words in cases:
             if not all(there for what, there in have.items() if what in settings or what in words):
