@@ -1,5 +1,5 @@
-/* cl_icd.c: explains why a loader of OpenCL drivers does not find the driver that an .icd file names.
- * A loader leaves out a library that cannot be opened, without a message. */
+/* cl_icd.c: explains why a loader of OpenCL drivers does not find the driver that an .icd file
+ * names. A loader leaves out a library that cannot be opened, without a message. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +26,8 @@ static bool is_icd(const char *path)
     return length > 4 && strcmp(path + length - 4, ".icd") == 0;
 }
 
-/* Notes why a library cannot be opened. Libraries that the loader has opened are left alone, and one
- * that opens is never closed, since drivers may have threads of their own. */
+/* Notes why a library cannot be opened. Libraries that the loader has opened are left alone, and
+ * one that opens is never closed, since drivers may have threads of their own. */
 static void check_library(const struct words *w, const char *icd, const char *library)
 {
     const size_t used = strlen(w->text);

@@ -110,6 +110,10 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
         {l->largest < l->memory / 2, "buffers limited to less than half the memory"},
         {!(number_of(p, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_PROFILING_ENABLE), "no timestamps"},
     };
+    if (mesa)
+        fv_gpu_check_driver_cache(out->quirks, "MESA_SHADER_CACHE_DIR", "mesa_shader_cache", NULL);
+    if (strcmp(platform, "Portable Computing Language") == 0)
+        fv_gpu_check_driver_cache(out->quirks, "POCL_CACHE_DIR", "pocl", NULL);
     for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
         if (quirks[i].there)
             fv_gpu_add_words(out->quirks, quirks[i].text);

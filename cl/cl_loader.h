@@ -39,8 +39,8 @@ int fv_cl_devices(const fv_cl_place **out);
  * remedy. */
 const char *fv_cl_status(void);
 
-/* cl_icd.c: writes to `out`, for each .icd file whose library cannot be opened, "; " and a text with
- * the reason. */
+/* cl_icd.c: writes to `out`, for each .icd file whose library cannot be opened, "; " and a text
+ * with the reason. */
 void fv_cl_explain_drivers(char *out, size_t size);
 
 /* "CL_OUT_OF_RESOURCES", or "error". */

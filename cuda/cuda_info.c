@@ -56,6 +56,7 @@ uint32_t fv_cuda_features(const fv_cuda_limits *l)
 
 static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const char *target)
 {
+    fv_gpu_check_driver_cache(out->quirks, "CUDA_CACHE_PATH", NULL, ".nv/ComputeCache");
     if (!l->group)
         fv_gpu_add_words(out->quirks, "reports no limits");
     if (!fv_cuda_nvrtc())

@@ -10,6 +10,7 @@
 #include "device/sweep_calls.h"
 #include "gpu/gpu_sources.h"
 #include "ops/contracts/softmax_attention.h"
+#include "platform/os/os.h"
 
 const fv_kernel_hooks fv_h_gpu_none = {0};
 
@@ -145,6 +146,27 @@ enum { PARTIALS_MIN = 32, PARTIALS_MAX = 128 };
 uint32_t fv_gpu_partials(uint32_t units)
 {
     return units < PARTIALS_MIN ? PARTIALS_MIN : units > PARTIALS_MAX ? PARTIALS_MAX : units;
+}
+
+/* ---- the drivers' own folders ---- */
+
+void fv_gpu_check_driver_cache(char quirks[FV_GPU_WORDS], const char *variable, const char *name,
+                               const char *in_home)
+{
+    char path[1024] = "", quirk[FV_GPU_WORDS];
+    const char *given = getenv(variable), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (given && *given)
+        snprintf(path, sizeof path, "%s", given);
+    else if (!in_home && cache && *cache)
+        snprintf(path, sizeof path, "%s/%s", cache, name);
+    else if (home && *home)
+        snprintf(path, sizeof path, "%s/%s%s", home, in_home ? "" : ".cache/",
+                 in_home ? in_home : name);
+    if (!*path || fv_os_may_write_folder(path))
+        return;
+    snprintf(quirk, sizeof quirk, "the driver cannot write to its own cache %.100s (%s)", path,
+             variable);
+    fv_gpu_add_words(quirks, quirk);
 }
 
 /* ---- steps ---- */

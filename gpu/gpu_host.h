@@ -22,6 +22,12 @@ enum { FV_GPU_WORDS = sizeof((fovea_device_info *)NULL)->quirks };
 /* Adds to a list of the form `a; b`. `words` is such a list or a single item; what does not fit is
  * left out. */
 void fv_gpu_add_words(char list[FV_GPU_WORDS], const char *words);
+/* Adds to the quirks that the driver cannot write to the folder in which it keeps its own results:
+ * it then compiles in every process, and some drivers (PoCL 3.1) build nothing. `variable` of the
+ * environment names this folder; otherwise it is `name` in XDG_CACHE_HOME or ~/.cache, or `in_home`
+ * in the user's home if that is not NULL. */
+void fv_gpu_check_driver_cache(char quirks[FV_GPU_WORDS], const char *variable, const char *name,
+                               const char *in_home);
 /* How much of `free` bytes plans may use. `shared`: the memory is the host's, else the device's
  * own. */
 uint64_t fv_gpu_share(uint64_t free, bool shared);

@@ -94,6 +94,8 @@ fovea_status fv_os_private_folder(const char *path);
 /* Creates a folder that others may access too, as the user's umask allows, and its parents, if it
  * does not exist. Returns FOVEA_EIO on failure. */
 fovea_status fv_os_folder(const char *path);
+/* Returns whether this user may write to a folder, or may create it. */
+bool fv_os_may_write_folder(const char *path);
 /* Reads a regular file of at most `most` bytes into *out, which the caller frees with fv_mem_free.
  * Returns FOVEA_EIO if the file is larger, not regular, or not readable. */
 fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *size);

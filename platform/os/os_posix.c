@@ -506,6 +506,22 @@ static fovea_status have_folder(struct stat *st, const char *path, mode_t mode)
     return FOVEA_OK;
 }
 
+bool fv_os_may_write_folder(const char *path)
+{
+    char parent[PATH];
+    if ((size_t)snprintf(parent, sizeof parent, "%s", path) >= sizeof parent)
+        return false;
+    while (access(parent, F_OK) != 0 && errno == ENOENT) { /* up to a folder that exists */
+        char *slash = strrchr(parent, '/');
+        if (!slash)
+            return access(".", W_OK) == 0;
+        if (slash == parent)
+            return access("/", W_OK) == 0;
+        *slash = 0;
+    }
+    return fv_os_look(parent) == FV_OS_FOLDER && access(parent, W_OK) == 0;
+}
+
 fovea_status fv_os_folder(const char *path)
 {
     struct stat st;

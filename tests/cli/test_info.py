@@ -29,6 +29,25 @@ def states(exe, settings):
             [i for i in ids if i.startswith("cl:")])
 
 
+def compilers(exe, folder):
+    """Says of every device whether its compiler works, and of PoCL whether it can write to its own cache."""
+    cache = {"FOVEA_CACHE": os.path.join(folder, "kernels")}
+    pocl = [d for d in json.loads(info(exe, cache, "--json")[1])["devices"]
+            if d["driver"].startswith("Portable Computing Language")]
+    if not pocl:
+        return [None, None]
+    text = info(exe, cache)[1]
+    works = pocl[0]["compiler"] == "works" and "\n         compiler works\n" in text
+    file = os.path.join(folder, "file")
+    open(file, "w").close()
+    settings = {"FOVEA_CACHE": "", "POCL_CACHE_DIR": file}
+    quirks = [d["quirks"] for d in json.loads(info(exe, settings, "--json")[1])["devices"] if d["id"] == pocl[0]["id"]]
+    told = "cannot write to its own cache %s (POCL_CACHE_DIR)" % file in quirks[0]
+    if not works or not told:
+        print("compilers: %s, %s" % (pocl[0], quirks))
+    return [works, told]
+
+
 def main():
     exe = os.path.abspath(sys.argv[1])
     passed, failed, skipped = 0, 0, 0
@@ -66,6 +85,8 @@ def main():
             passed, failed = passed + good, failed + (not good)
             if not good:
                 print("%s: %s, devices: %s" % (name, lines, devices))
+        for good in compilers(exe, folder):
+            passed, failed, skipped = passed + (good is True), failed + (good is False), skipped + (good is None)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed else 0
 
