@@ -14,6 +14,8 @@
 #                             A pattern with *, ? or [ is matched with the whole name, any other with a
 #                             part of it: yuv, 'check*'
 #   sh tests/run.sh quick PATTERN    the same in one suite: quick, slow or device
+#   sh tests/run.sh toolkits [VERSION]   the CUDA programs of all plans with the NVRTC of each of CUDA's versions, or of
+#                             one (12.6), which pip installs in build/toolkits; hours. `all` has a sample
 #   sh tests/run.sh drivers [NAME]   OpenCL drivers that this machine lacks, unpacked in build/drivers, and its own;
 #                             NAME selects those whose names contain it: devices/drivers.py lists them
 #
@@ -31,7 +33,7 @@ drivers)
     shift
     exec python3 tests/devices/drivers.py "$build" "$@"
     ;;
-quick | slow | device | touched | all)
+quick | slow | device | toolkits | touched | all)
     suite=$1
     shift
     ;;
@@ -43,7 +45,8 @@ pattern=${1:-}
 case $#$pattern in
 0 | 1[!-]*) ;;
 *)
-    echo "usage: run.sh [quick | slow | device | all] [PATTERN], run.sh touched [COMMIT], run.sh drivers [NAME]" >&2
+    echo "usage: run.sh [quick | slow | device | all] [PATTERN], run.sh touched [COMMIT], run.sh toolkits [VERSION]," \
+        "run.sh drivers [NAME]" >&2
     exit 1
     ;;
 esac
@@ -55,9 +58,9 @@ whole=false
 ptx=disabled
 packages='test'
 suites="--suite $suite"
-if [ "$suite" = touched ] || { [ "$suite" != quick ] && [ "$suite" != slow ] && [ -z "$pattern" ]; }; then
-    whole=true
-fi
+case $suite$pattern in
+touched* | device | all) whole=true ;;
+esac
 if [ "$suite" = touched ]; then
     suites='--suite quick --suite slow --suite device'
 elif [ "$suite" = all ]; then

@@ -14,6 +14,7 @@ and those of the most expensive kernels that keep an array in memory. Standard l
 """
 import argparse
 import collections
+import functools
 import glob
 import multiprocessing
 import os
@@ -271,8 +272,11 @@ def by_nvidia(job):
         text = f.read()
     options = [f"--gpu-architecture=sm_{chip}", *OPTIONS, "--ptxas-options=-v", *program.options]
     binary, said = nvrtc.compile(text, options)
-    if not binary:
-        return Verdict(said[:2000])
+    return verdict_of(said) if binary else Verdict(said[:2000])
+
+
+def verdict_of(said):
+    """What ptxas reports with -v."""
     most = lambda words: max(map(int, re.findall(words, said)), default=0)
     return Verdict(registers=most(r"Used (\d+) registers"), spills=most(r"(\d+) bytes spill stores"),
                    private=most(r"(\d+) bytes stack frame"), local=most(r"(\d+) bytes smem"))
@@ -306,16 +310,21 @@ def distinct(pool, clang, programs):
         found.setdefault((program.key(), text), program)
     for program in programs:
         if program.is_cuda:
-            text = open(program.path).read()
-            used = [o for o in program.options if mentioned(o, text)]
-            found.setdefault((program.key(), program.path, *used), program)
+            found.setdefault((program.key(), program.path, *used_options(program)), program)
     return list(found.values())
 
 
-def mentioned(option, text):
-    """Whether a text has a macro's name; names of types and similar ones are pasted together."""
-    name = option[2:].split("=")[0]
-    return re.match(r"FV_(T|HAS)\d$", name) or re.search(r"\b%s\b" % name, text)
+@functools.lru_cache(maxsize=None)
+def words_of(path):
+    with open(path) as f:
+        return frozenset(re.findall(r"\w+", f.read()))
+
+
+def used_options(program):
+    """The options that define what the text mentions; names of types and similar ones are pasted together."""
+    names = [option[2:].split("=")[0] for option in program.options]
+    return tuple(option for option, name in zip(program.options, names)
+                 if re.match(r"FV_(T|HAS)\d$", name) or name in words_of(program.path))
 
 
 def needs_tensor_cores(program):

@@ -25,13 +25,13 @@ OPTIONS = ["-std=c++17", "-default-device", "-w"]
 
 
 class Nvrtc:
-    """NVIDIA's compiler as a library."""
+    """NVIDIA's compiler as a library: the installed one, or the file at a path."""
 
-    def __init__(self):
+    def __init__(self, path=None):
         self.library = None
-        for folder, name in itertools.product(FOLDERS, NAMES):
+        for name in [path] if path else map("".join, itertools.product(FOLDERS, NAMES)):
             try:
-                self.library = ctypes.CDLL(folder + name)
+                self.library = ctypes.CDLL(name)
                 break
             except OSError:
                 pass
