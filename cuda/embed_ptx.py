@@ -10,6 +10,10 @@ one, because it is several times as fast. Both say of their PTX that it is of th
 a driver refuses what is newer than itself; where ptxas agrees, it is said to be of version 7.0, which
 every driver of CUDA 11 and later takes.
 
+Architecture 75 of a program without tensor cores stands for sm_72 and later, where the toolkit supports it.
+Architecture 72 stands for a program that only a device without tensor cores asks for; toolkits that do
+not support it, those of CUDA 13 and later, leave it out.
+
 --fold renews fallback.txt, whose comments are kept, from lists of cuda_plans --list. What is in
 LEFT_OUT is not taken: another choice or another kernel stands in for it, more slowly.
 """
@@ -90,6 +94,12 @@ class Program:
             raise ValueError(f"another order of options than fallback.txt has: {text}")
         return made
 
+    def target(self, known):
+        """The architecture to compile for, of those that a compiler knows, or None."""
+        if self.arch == 75 and not self.file.endswith(".cu") and 72 in known:
+            return 72
+        return None if self.arch == 72 and 72 not in known else self.arch
+
     def compile(self, compiler, text, kept):
         """The PTX, without what only people read; None where the compiler does not take the program:
         it may not know the architecture."""
@@ -141,6 +151,10 @@ class Nvcc:
         self.ptxas = shutil.which("ptxas", path=os.pathsep.join([os.path.dirname(nvcc), os.environ["PATH"]]))
         self.version = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
 
+    def architectures(self):
+        told = subprocess.run([self.nvcc, "--list-gpu-arch"], capture_output=True, text=True).stdout
+        return [int(number) for number in re.findall(r"compute_(\d+)$", told, re.M)]
+
     def ptx(self, text, arch, options, path):
         """The PTX, or None and what the compiler said."""
         source, out = path.with_suffix(".cu"), path.with_suffix(".nvcc")
@@ -167,6 +181,13 @@ class Nvrtc(Nvcc):
         error = getattr(self.library, name)(*arguments)
         if error:
             raise OSError(f"{name}: NVRTC error {error}")
+
+    def architectures(self):
+        length = ctypes.c_int()
+        self.call("nvrtcGetNumSupportedArchs", ctypes.byref(length))
+        known = (ctypes.c_int * length.value)()
+        self.call("nvrtcGetSupportedArchs", known)
+        return list(known)
 
     def string(self, program, what):
         size = ctypes.c_size_t()
@@ -199,12 +220,17 @@ def compiler_of(nvcc):
 
 
 def compiled(nvcc, texts, programs, kept):
+    """The programs that the compiler supports, for the architecture to compile each for, and their PTX."""
     kept.mkdir(exist_ok=True)
     compiler = compiler_of(nvcc)
+    known = compiler.architectures()
+    for p in programs:
+        p.arch = p.target(known)
+    programs = [p for p in programs if p.arch]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [pool.submit(p.compile, compiler, texts.program(p.file, p.mechanism), kept)
                 for p in programs]
-    return [job.result() for job in jobs]
+    return programs, [job.result() for job in jobs]
 
 
 # ---- the C text ----
@@ -282,15 +308,22 @@ def folded(programs):
         yield " ".join(fields)
 
 
+def with_arch(fields, arch):
+    return (*fields[:2], arch, *fields[3:])
+
+
 def fold(fallback, lists):
-    kinds = {}
+    programs = set()
     for path in lists:
         for line in Path(path).read_text().splitlines():
             for choice in line.split("\t"):
                 if not LEFT_OUT.search(choice + " "):
-                    p = Program.of(choice).fields
-                    kind = (p[0], *(field.partition("=")[0] for field in p[7:]))
-                    kinds.setdefault(kind, set()).add(p)
+                    programs.add(Program.of(choice).fields)
+    kinds = {}
+    for p in programs:
+        if p[2] != "72" or with_arch(p, "75") not in programs:
+            kind = (p[0], *(field.partition("=")[0] for field in p[7:]))
+            kinds.setdefault(kind, set()).add(p)
     lines = sorted(line for programs in kinds.values() for line in folded(programs))
     fallback = Path(fallback)
     comments = [line for line in fallback.read_text().splitlines() if line.startswith("#")]
@@ -304,7 +337,9 @@ def main():
     out, nvcc, op_h, activations, mech, fallback = sys.argv[1:]
     programs = [] if nvcc == "none" else list(listed(fallback))
     texts = Texts(op_h, activations, mech)
-    ptx = compiled(nvcc, texts, programs, Path(out + ".kept")) if programs else []
+    ptx = []
+    if programs:
+        programs, ptx = compiled(nvcc, texts, programs, Path(out + ".kept"))
     Path(out).write_text(table(programs, ptx))
 
 

@@ -36,19 +36,26 @@ static bool is_new(const char *line)
     return true;
 }
 
+/* The architecture that a kernel's program is from on: 72 stands for programs without tensor cores
+ * that a device asks for that has none. */
+static uint32_t arch_of(const fv_device *d, const fv_launch *l)
+{
+    return l && l->kernel->needs & FV_NEED_CUDA_MMA ? 80 : d->limits.arch < 75 ? 72 : 75;
+}
+
 /* Appends choice number `choice`; returns false if there are fewer choices. */
-static bool add_choice(char *line, size_t size, const fv_launch *step, uint32_t units,
+static bool add_choice(char *line, size_t size, const fv_device *d, const fv_launch *step,
                        uint32_t choice)
 {
     const size_t used = strlen(line);
     fv_launch l = *step;
     fv_gpu_text options = {.length = 0};
-    if (!fv_gpu_settle(&l, units, choice))
+    if (!fv_gpu_settle(&l, d->limits.units, choice))
         return false;
     fv_gpu_specialise(&options, &l, l.kernel->code.gpu->group);
-    snprintf(line + used, size - used, "%s%s %s %d%s", choice ? "\t" : "",
-             l.kernel->code.gpu->program, dry_mechanism(l.kernel->mech),
-             l.kernel->needs & FV_NEED_CUDA_MMA ? 80 : 75, options.text);
+    snprintf(line + used, size - used, "%s%s %s %u%s", choice ? "\t" : "",
+             l.kernel->code.gpu->program, dry_mechanism(l.kernel->mech), arch_of(d, &l),
+             options.text);
     return true;
 }
 
@@ -67,7 +74,7 @@ static void look_at(const fovea_plan *p, const fv_step *step)
     char line[8192] = "";
     fv_launch l;
     dry_launch(p, step, &l);
-    for (uint32_t i = 0; add_choice(line, sizeof line, &l, d->limits.units, i); i++)
+    for (uint32_t i = 0; add_choice(line, sizeof line, d, &l, i); i++)
         ;
     if (!is_new(line))
         return;
@@ -82,14 +89,23 @@ static void look_at(const fovea_plan *p, const fv_step *step)
 
 /* Lists the programs that measure rates: the coarse rate that limits the size of calls, and the
  * best rates. */
-static void list_probes(void)
+static void list_probes(const fv_device *d)
 {
     static const int which[] = {5, 7}; /* FV_PROBE_RATES and FV_PROBE_BEST of probe.cl */
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         char options[FV_CUDA_PROBE];
         fv_cuda_probe_options(options, which[i]);
-        printf("probe - 75%s\n", options);
+        printf("probe - %u%s\n", arch_of(d, NULL), options);
     }
+}
+
+/* Whether the library has a program for the device's architecture. */
+static bool has_programs(const fv_device *d)
+{
+    const fv_cuda_ptx *e = fv_cuda_ptx_list;
+    while (e->program && e->arch > d->limits.arch)
+        e++;
+    return e->program != NULL;
 }
 
 int main(int argc, char **argv)
@@ -106,8 +122,15 @@ int main(int argc, char **argv)
         fprintf(stderr, "skipped: %s\n", fovea_error());
         return 77;
     }
+    if (!listing && !has_programs(device->device)) {
+        printf("skipped: the toolkit that compiled this library's programs does not support sm_%u\n"
+               "0 passed, 0 failed, 1 skipped\n",
+               device->device->limits.arch);
+        fovea_device_close(device);
+        return 77;
+    }
     if (listing)
-        list_probes();
+        list_probes(device->device);
     failed += (int)every_plan(device, look_at);
     fovea_device_close(device);
     for (int i = 0; i < MOST; i++)
