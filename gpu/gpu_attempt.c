@@ -77,14 +77,29 @@ fovea_status fv_gpu_attempt_start(fv_gpu_attempt **out, const fv_gpu_compiler *c
     FV_RETURN_MADE(out, a, fv_gpu_attempt_free, status);
 }
 
-bool fv_gpu_attempt_ended(fv_gpu_attempt *a, double seconds)
+/* Seconds of waiting that are left, `passed` seconds after it began. `waited`: what
+ * fv_machine_waited returned when it began. */
+static double seconds_left(double limit, double passed, double waited)
 {
-    const double end = fv_machine_seconds() + seconds;
+    enum { MOST = 4 }; /* other threads of the process may wait for processors, too */
+    if (passed < limit)
+        return limit - passed;
+    if (passed >= MOST * limit)
+        return 0;
+    const double since = fv_machine_waited() - waited;
+    return limit + (since > 0 ? since : 0) - passed; /* `since` may be NAN */
+}
+
+bool fv_gpu_attempt_ended(fv_gpu_attempt *a, double limit)
+{
+    enum { POLLS = 100 }; /* in a second at most */
+    const double begin = fv_machine_seconds();
+    const double waited = limit > 0 ? fv_machine_waited() : 0;
     while (!atomic_load(&a->done)) {
-        const double left = end - fv_machine_seconds();
+        const double left = seconds_left(limit, fv_machine_seconds() - begin, waited);
         if (left <= 0)
             return false;
-        fv_machine_sleep(&a->done, 0, left);
+        fv_machine_sleep(&a->done, 0, left > 1. / POLLS ? left : 1. / POLLS);
     }
     pthread_join(a->thread, NULL);
     return true;

@@ -35,8 +35,10 @@ typedef struct fv_gpu_attempt {
 fovea_status fv_gpu_attempt_start(fv_gpu_attempt **out, const fv_gpu_compiler *compiler,
                                   fv_device *d, const fv_gpu_program *p, void *built,
                                   const char *entry);
-/* Waits at most `seconds`; returns whether the call has returned and its thread has ended. */
-bool fv_gpu_attempt_ended(fv_gpu_attempt *a, double seconds);
+/* Waits at most `limit` seconds, without the time for which the process had no processor because
+ * others used it, but in all no longer than four times the limit. Returns whether the call has
+ * returned and its thread has ended. */
+bool fv_gpu_attempt_ended(fv_gpu_attempt *a, double limit);
 /* Releases the attempt after it has ended, but not its results except the binary. */
 void fv_gpu_attempt_free(fv_gpu_attempt *a);
 

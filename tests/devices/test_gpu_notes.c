@@ -27,7 +27,9 @@
 #include "tests/temp_folder.h"
 
 enum { VALUES = 1 << 16, LINE = 512 };
-#define LIMIT 3. /* far above the time of a compilation that the driver has in its own cache */
+/* Seconds; above the time of a compilation on a busy machine, because the driver has all programs
+ * in its own cache. Starts without a hang have the default limit. */
+#define LIMIT 8.
 
 static const char *driver;
 
@@ -124,7 +126,7 @@ static fovea_status open_and_run(start *s)
 static void be_a_start(start *s)
 {
     const double begin = fv_machine_seconds();
-    alarm(120);
+    alarm(250);
     fixture_draw();
     if (!hostile_open(driver))
         exit(1);
@@ -242,7 +244,7 @@ static int empty_folder(void **state)
 static void nothing_is_left_of_a_healthy_start(void **state)
 {
     (void)state;
-    const start s = asked(LIMIT);
+    const start s = asked(0);
     run_well(&s);
     assert_int_equal(shared->built, healthy.built);
     assert_int_equal(notes(NULL), 0);
@@ -266,7 +268,7 @@ static void a_hang_costs_one_start(void **state)
     for (int i = 0; i < 2; i++) { /* the driver would compile it now, but is not asked to */
         run_well(&s);
         expect_skipped(1);
-        assert_non_null(strstr(shared->line, "within 3 s"));
+        assert_non_null(strstr(shared->line, "within 8 s"));
         assert_string_equal(shared->info.skipped, "gemm.cl");
     }
     assert_int_equal(shared->built, 0);
@@ -293,7 +295,7 @@ static void a_slow_compilation_is_forgiven(void **state)
 static void a_crash_costs_one_start(void **state)
 {
     (void)state;
-    start s = asked(LIMIT);
+    start s = asked(0);
     s.dies = healthy.gemm;
     assert_int_equal(end_start(begin_start(&s)), 9 << 8);
     assert_int_equal(notes(NULL), 1);
@@ -344,7 +346,7 @@ static void interrupt_start(void)
 static void an_interrupted_start_is_forgiven_after_a_day(void **state)
 {
     (void)state;
-    const start s = asked(LIMIT);
+    const start s = asked(0);
     interrupt_start();
     run_well(&s);
     expect_skipped(1);
@@ -369,7 +371,7 @@ static int count_skipped(const fovea_cache_entry *e, void *payload)
 static void notes_are_listed_and_removed(void **state)
 {
     (void)state;
-    const start s = asked(LIMIT);
+    const start s = asked(0);
     unsigned listed = 0;
     size_t removed, size, again;
     interrupt_start();
@@ -413,7 +415,7 @@ static void another_process_compiles_the_same(void **state)
 static void another_driver_is_tried(void **state)
 {
     (void)state;
-    start s = asked(LIMIT);
+    start s = asked(0);
     interrupt_start();
     s.version = 2;
     run_well(&s);
