@@ -174,9 +174,9 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
         uint32_t need;
         const char *text;
     } names[] = {
-        {FV_NEED_CL_HALF, ", half"},       {FV_NEED_CL_SUBGROUPS, ", subgroups"},
-        {FV_NEED_CL_DOT, ", dot"},         {FV_NEED_CL_IMAGE_FIRST, ", images"},
-        {FV_NEED_CL_CLBLAST, ", CLBlast"},
+        {FV_NEED_CL_HALF, ", half"},    {FV_NEED_CL_SUBGROUPS, ", subgroups"},
+        {FV_NEED_CL_DOT, ", dot"},      {FV_NEED_CL_IMAGE_FIRST, ", images"},
+        {FV_NEED_CL_WIDE, ", vectors"}, {FV_NEED_CL_CLBLAST, ", CLBlast"},
     };
     fill_info(out, d->index, &d->place);
     out->int8 = (d->features & FV_NEED_CL_DOT) != 0;

@@ -362,6 +362,8 @@ static void drop_slow(fv_device *d, const fv_gpu_rates *r)
         /* Kernels that use local memory have to fill it first, so subgroups need not be faster than
          * it. */
         {FV_NEED_CL_SUBGROUPS, r->subgroups > 0 && r->subgroups < 1, "subgroups are no faster"},
+        /* Kernels of wide vectors also read their operands faster, and need no barriers. */
+        {FV_NEED_CL_WIDE, r->wide > 0 && r->wide < 0.5, "vectors of 16 floats are slow"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (d->features & all[i].need && all[i].slow) {
@@ -424,9 +426,13 @@ void fv_cl_probe(fv_device *d)
         d->limits.ends_long_loops = true;
     does(d, UNALIGNED, standard, unaligned_right,
          "reads unaligned vectors incorrectly: run fovea verify");
-    probe_subgroups(d);
-    probe_image(d);
-    if (!d->limits.cpu && d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT))
+    if (d->limits.cpu) {
+        d->features |= d->limits.vectors ? FV_NEED_CL_WIDE : 0;
+    } else { /* a CPU has neither lanes nor textures */
+        probe_subgroups(d);
+        probe_image(d);
+    }
+    if (d->features & (FV_NEED_CL_LOCAL | FV_NEED_CL_HALF | FV_NEED_CL_DOT | FV_NEED_CL_WIDE))
         rates = measure(d);
     d->int8_attention = attends_in_int8(d, &rates);
     probe_recorder(d);

@@ -6,8 +6,8 @@
 
 enum { FV_CL_PROBE_ITEMS = 64 }; /* most work-items in a probe's work-group */
 
-/* Implemented in cl_run.c. The size of a work-group: a power of two, at most `most`, that the
- * device and the compiled kernel allow. */
+/* Implemented in cl_run.c. The size of a work-group: the one that the kernel requires, else a power
+ * of two, at most `most`, that the device and the compiled kernel allow. */
 size_t fv_cl_probe_group(const fv_device *d, cl_kernel k, size_t most);
 /* Sets one argument. */
 fovea_status fv_cl_probe_set(cl_kernel k, cl_uint index, size_t size, const void *value);

@@ -67,6 +67,7 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .local = d->features & FV_NEED_CL_LOCAL,
                           .image = d->features & FV_NEED_CL_IMAGE,
                           .subgroups = d->features & FV_NEED_CL_SUBGROUPS,
+                          .wide = d->features & FV_NEED_CL_WIDE,
                           .kernel = kernel,
                           .drop = drop,
                           .buffer = make_buffer,

@@ -4,7 +4,11 @@
 
 size_t fv_cl_probe_group(const fv_device *d, cl_kernel k, size_t most)
 {
-    size_t group = most, limit = 0;
+    size_t group = most, limit = 0, fixed[3] = {0};
+    if (fv_cl.clGetKernelWorkGroupInfo(k, d->place.device, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                                       sizeof fixed, fixed, NULL) == CL_SUCCESS &&
+        fixed[0])
+        return fixed[0];
     if (fv_cl.clGetKernelWorkGroupInfo(k, d->place.device, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
                                        &limit, NULL) != CL_SUCCESS)
         limit = 1;

@@ -37,7 +37,7 @@ uint32_t fv_gpu_partials(uint32_t units);
 /* Approximate peak rates of a device, described in gpu_store.h; 0: unknown. */
 typedef struct fv_gpu_rates {
     double flops, bytes;
-    double half, dot, local, image, subgroups;
+    double half, dot, local, image, subgroups, wide;
     bool tried; /* measuring was tried */
 } fv_gpu_rates;
 

@@ -23,12 +23,13 @@ static const struct effort of_global = {2e-3, 4 << 10, 11, 4, 16};
 static const struct effort of_image = {2e-3, 4 << 10, 14, 4, 16};
 static const struct effort of_subgroups = {2e-3, 4 << 10, 15, 4, 2.0 * 128};
 static const struct effort of_staged = {2e-3, 4 << 10, 16, 4, 2.0 * 128};
+static const struct effort of_wide = {2e-3, 4 << 10, 17, 4, 2.0 * 16 * 6 * 16};
 static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4};
 
 enum {
     DOUBLINGS = 20,
     FEW_ITERATIONS = 1 << 10, /* for a device that ends long loops early */
-    TRIES = 3,
+    TRIES = 8,                /* a loaded machine delays most of them */
 };
 
 /* ---- one rate ---- */
@@ -201,6 +202,7 @@ static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m, doub
     own[FV_GPU_IMAGE] = m->image ? ratio(rate_alone(m, &of_image), cached) : 0;
     own[FV_GPU_SUBGROUPS] =
         m->subgroups ? ratio(rate_alone(m, &of_subgroups), rate_alone(m, &of_staged)) : 0;
+    own[FV_GPU_WIDE] = m->wide ? ratio(rate_alone(m, &of_wide), flops) : 0;
 }
 
 /* Another process may have measured in the meantime; if it has stored its rates, they are used. */
@@ -227,6 +229,7 @@ static fv_gpu_rates rates_now(const fv_gpu_meter *m)
                           .local = kept[FV_GPU_LOCAL],
                           .image = kept[FV_GPU_IMAGE],
                           .subgroups = kept[FV_GPU_SUBGROUPS],
+                          .wide = kept[FV_GPU_WIDE],
                           .tried = true};
 }
 

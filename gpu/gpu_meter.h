@@ -12,7 +12,7 @@ typedef struct fv_gpu_meter {
     uint64_t memory, largest;
     bool ends_long_loops; /* the device ends work-items that loop for long */
     /* What to measure in addition to the two rates. */
-    bool half, dot, local, image, subgroups;
+    bool half, dot, local, image, subgroups, wide;
     /* Creates kernel `entry` of probe.cl with FV_PROBE defined as `which`. */
     fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which);
     /* Releases a kernel; NULL: it is released with its program. */

@@ -15,8 +15,8 @@ enum { FV_GPU_TEXTS = 7 };         /* of a program at most */
 
 /* The rates that are measured of a device, 0 if they are not: FLOP/s and bytes/s. Then ratios: the
  * rates of float16 and of int8 products to float32's; the rates of loads from local memory and from
- * images to cached loads; and the rate of float16 products by subgroups to that by work-items with
- * local memory. */
+ * images to cached loads; the rate of float16 products by subgroups to that by work-items with
+ * local memory; and the rate of products of vectors of 16 floats to that of vectors of four. */
 enum {
     FV_GPU_FLOPS,
     FV_GPU_BYTES,
@@ -25,6 +25,7 @@ enum {
     FV_GPU_LOCAL,
     FV_GPU_IMAGE,
     FV_GPU_SUBGROUPS,
+    FV_GPU_WIDE,
     FV_GPU_RATES
 };
 

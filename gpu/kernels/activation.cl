@@ -1,11 +1,7 @@
 /* activation.cl: FV_ACT(w, x) applies the activation of the epilogue, which FV_EPI selects, to w
  * floats. */
 
-#ifdef FP_FAST_FMAF
-#define FV_MAD(a, b, c) fma(a, b, c)
-#else
-#define FV_MAD(a, b, c) mad(a, b, c)
-#endif
+#include "gpu/kernels/fma.cl"
 
 /* erf as an odd polynomial over an even one: 4e-7, 6 ulp. Beyond 4 it is 1. */
 #define FV_ERF(V)                                                                                  \
@@ -34,6 +30,9 @@ FV_ERF(float2)
 #endif
 FV_ERF(float4)
 FV_ERF(float8)
+#if FV_TN == 16
+FV_ERF(float16)
+#endif
 #define FV_ACT(w, x) (0.5f * (x) * (1.f + FV_CAT(fv_erf_float, w)((x)*0.707106781f)))
 #define fv_erf_float1 fv_erf_float
 #elif FV_EPI & FV_EPI_GELU_TANH

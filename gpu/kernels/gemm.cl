@@ -7,6 +7,7 @@
  *   direct  a tile of FV_TM x FV_TN per work-item, operands from global memory: where local memory
  *           is main memory
  *   tile    the same, operands of a work-group staged in local memory
+ *   wide    for CPUs: gemm_wide.cl
  *   thin    few rows: the work-items of a group share out k, then add up
  *   half    products in float16: gemm_half.cl, which has its own direct and tile, and
  *           gemm_subgroup.cl
@@ -24,7 +25,7 @@
  *
  * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8, FV_W8 1 for weights
  * that are only stored so; FV_TM, FV_TN tile of a work-item (FV_TN columns of the packed weight: 2,
- * 4 or 8); FV_LN work-items side by side along the columns.
+ * 4, 8 or 16); FV_LN work-items side by side along the columns.
  */
 #define FV_PANEL 32
 /* Loops over the rows of a tile. */
@@ -40,8 +41,10 @@
 #define FV_OW 1
 #elif FV_TN == 4
 #define FV_OW 2
-#else
+#elif FV_TN == 8
 #define FV_OW 4
+#else
+#define FV_OW 8
 #endif
 #else
 #define FV_OW FV_TN
@@ -88,7 +91,7 @@
 #define FV_GATE(x, i) 0.f
 #endif
 
-/* Number i of a vector of 2, 4 or 8, where i is known only at run time. Chosen by halves, because
+/* Number i of a vector of 2, 4, 8 or 16, where i is known only at run time. Chosen by halves, because
  * an array that is indexed with i would be in memory, and a stack slows down the whole kernel. */
 #define fv_number1(x, i) (x)
 static inline float fv_number2(float2 x, uint i)
@@ -102,6 +105,10 @@ static inline float fv_number4(float4 x, uint i)
 static inline float fv_number8(float8 x, uint i)
 {
     return fv_number4(i & 4 ? FV_HIGH(x) : FV_LOW(x), i);
+}
+static inline float fv_number16(float16 x, uint i)
+{
+    return fv_number8(i & 8 ? x.hi : x.lo, i);
 }
 #define FV_NUMBER(x, i) FV_CAT(fv_number, FV_OW)(x, i)
 
@@ -235,6 +242,10 @@ static inline float4 fv_numbers4(fv_weight p)
 static inline float8 fv_numbers8(fv_weight p)
 {
     return (float8)(fv_numbers4(p), fv_numbers4(p + 4));
+}
+static inline float16 fv_numbers16(fv_weight p)
+{
+    return (float16)(fv_numbers8(p), fv_numbers8(p + 8));
 }
 typedef FV_V fv_scale;
 #define FV_SCALE(n, col) FV_CAT(FV_LOAD, n)(FV_SCALES + (col))
@@ -371,6 +382,10 @@ FV_KERNEL void product(FV_ARGS)
     }
     FV_FINISH_ALL(row, col);
 }
+#endif
+
+#if FV_WIDE
+#include "gpu/kernels/gemm_wide.cl"
 #endif
 
 /* ---- tile ---- */

@@ -175,9 +175,32 @@ static uint32_t local_thin(const fv_launch *l, uint32_t group)
 #define LOCAL_direct NULL
 #define LOCAL_tile local_tile
 #define LOCAL_thin local_thin
+#define LOCAL_wide NULL
 OF_TILES(direct, "FV_DIRECT", PANEL, 64, t.down *t.rows, 64)
 OF_TILES(tile, "FV_TILE", 64, 128, t.down *t.rows, 64)
 OF_TILES(thin, "FV_THIN", PANEL, 128, t.rows, 1)
+/* Work-items with their groups to themselves. */
+static uint32_t wide_tiles(const fv_launch *l)
+{
+    enum { HEIGHT = 48 };
+    const fv_gpu_tile t = tile_of(l, 1, PANEL);
+    return HEIGHT / t.rows;
+}
+
+static void define_wide(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    const fv_gpu_tile t = tile_of(l, group, PANEL);
+    define_sizes("FV_WIDE", l, &t, out);
+    fv_gpu_define(out, "FV_TILES", wide_tiles(l));
+}
+
+static void shape_wide(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    const fv_gpu_tile t = tile_of(l, 1, PANEL);
+    fv_gpu_cover_product(l, p->rows, t.rows * wide_tiles(l), t.cols, count);
+}
+
+CODE(gemm_wide, wide, 1, 48, {NULL})
 CODE(gemm_i8_direct, direct, 64, 64, FV_GPU_QUANTISE)
 CODE(gemm_i8_tile, tile, 128, 64, FV_GPU_QUANTISE)
 CODE(gemm_i8_thin, thin, 128, 1, FV_GPU_QUANTISE)
@@ -186,6 +209,8 @@ CODE(gemm_i8_thin, thin, 128, 1, FV_GPU_QUANTISE)
 
 static const fv_knob knobs_direct[] = {{"rows", {4, 8, 2}, 3}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
+/* Vectors of 16 are two registers of AVX, and six rows of them leave registers for operands. */
+static const fv_knob knobs_wide[] = {{"rows", {6, 4, 8}, 3}, {"cols", {16, 8}, 2}, {NULL, {0}, 0}};
 static const fv_knob knobs_thin[] = {{"rows", {4, 2}, 2}, {"cols", {4}, 1}, {NULL, {0}, 0}};
 
 double fv_gpu_gemm_idle(const fv_problem *p)
@@ -231,12 +256,15 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
         .knobs = knobs_##name,                                                                     \
         __VA_ARGS__,                                                                               \
     };
-#define OF_TYPES(name, FITS, costs)                                                                \
+#define OF_FLOATS(name, FITS, costs)                                                               \
     OF_TYPE(FV_F32, f32, name, FITS, costs)                                                        \
     OF_TYPE(FV_F16, f16, name, FITS, costs)                                                        \
     OF_TYPE(FV_BF16, bf16, name, FITS, costs)                                                      \
-    OF_I8(w8, is_stored_int8, name, FITS, costs)                                                   \
+    OF_I8(w8, is_stored_int8, name, FITS, costs)
+#define OF_TYPES(name, FITS, costs)                                                                \
+    OF_FLOATS(name, FITS, costs)                                                                   \
     OF_I8(i8, fv_gpu_is_quantised, name, FITS, costs, .scratch = fv_gpu_quantise_scratch)
 OF_TYPES(direct, true, .rate = 100e9)
 OF_TYPES(tile, true, .cost = cost_tile)
 OF_TYPES(thin, p->dim[FV_DIM_ROWS] <= 16, .rate = 250e9)
+OF_FLOATS(wide, true, .rate = 200e9)

@@ -61,6 +61,8 @@ static void norm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
 
 FV_GPU_CODE(fv_gpu_layernorm, "layernorm", "layernorm", 64, .local = norm_local,
             .shape = norm_shape, .align = 1)
+/* For CPUs, where a barrier costs more than a row: a work-item has a whole row. */
+FV_GPU_CODE(fv_gpu_layernorm_wide, "layernorm", "layernorm", 1, .shape = norm_shape, .align = 1)
 
 static void norm_groups_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
@@ -70,3 +72,4 @@ static void norm_groups_shape(const fv_launch *l, const fv_gpu_piece *p, size_t 
 
 FV_GPU_CODE(fv_gpu_rmsnorm, "rmsnorm", "rmsnorm", 64, .local = norm_local,
             .shape = norm_groups_shape, .align = 1)
+FV_GPU_CODE(fv_gpu_rmsnorm_wide, "rmsnorm", "rmsnorm", 1, .shape = norm_groups_shape, .align = 1)

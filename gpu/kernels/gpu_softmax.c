@@ -1,4 +1,5 @@
-/* gpu_softmax.c: launch code of softmax.cl and softmax_scan.cl, with softmax_tiles.cl. */
+/* gpu_softmax.c: launch code of softmax.cl and softmax_scan.cl, with softmax_tiles.cl, and of
+ * softmax_wide.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -79,6 +80,18 @@ FV_GPU_CODE(fv_gpu_wsoftmax, "softmax", "wsoftmax", 64, .local = local_plain,
 FV_GPU_CODE(fv_gpu_wsoftmax_local, "softmax", "wsoftmax", 128, .local = local_staged,
             .macros = " -DFV_STAGE=1", .define = softmax_define, .shape = softmax_shape,
             .table = fv_gpu_regions, .align = FV_GPU_WINDOWS)
+
+/* Blocks of queries that work-items have to themselves. */
+static void shape_wide(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    enum { LANES = 16 };
+    fv_gpu_cover_queries(l, p->rows, LANES, count);
+}
+
+FV_GPU_CODE(fv_gpu_softmax_wide, "softmax_wide", "softmax", 1, .define = softmax_define,
+            .shape = shape_wide, .align = 16)
+FV_GPU_CODE(fv_gpu_wsoftmax_wide, "softmax_wide", "wsoftmax", 1, .define = softmax_define,
+            .shape = shape_wide, .table = fv_gpu_regions, .align = FV_GPU_WINDOWS)
 
 static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {

@@ -87,6 +87,8 @@ typedef signed char fv_cell_i8;
  * row. */
 #define FV_AT(n, r) (base##n + at##n.x + (size_t)(r)*at##n.y)
 
+#define FV_IS_FLOAT(n) FV_CAT(FV_IS_FLOAT_, FV_T##n) /* of operand n, for #if */
+#define FV_IS_FLOAT_f32 1
 #define FV_GET_f32(p) (*(p))
 #define FV_GET_f16(p) vload_half(0, p)
 #define FV_GET_bf16(p) as_float((uint)(*(p)) << 16)
@@ -164,6 +166,7 @@ static inline void fv_put8_f16(global half *p, float8 x)
 #define FV_PUT8_f16(p, x) fv_put8_f16(p, x)
 #define FV_PUT8_bf16(p, x) (fv_put4_bf16(p, FV_LOW(x)), fv_put4_bf16((p) + 4, FV_HIGH(x)))
 #define FV_PUT8(n, p, x) FV_CAT(FV_PUT8_, FV_T##n)(p, x)
+#define FV_PUT16(n, p, x) (FV_PUT8(n, p, (x).lo), FV_PUT8(n, (p) + 8, (x).hi))
 
 /* ---- rows in runs of four columns ---- */
 

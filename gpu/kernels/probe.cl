@@ -16,6 +16,7 @@
 #define FV_PROBE_IMAGE_RATE 14
 #define FV_PROBE_SUBGROUP_RATE 15
 #define FV_PROBE_STAGED_RATE 16
+#define FV_PROBE_WIDE_RATE 17
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -272,6 +273,35 @@ kernel void compute(global float *out, const uint iterations)
     for (uint i = 0; i < 8; i++)
         all += sum[i];
     out[get_global_id(0)] = convert_float(all.x + all.y + all.z + all.w);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_WIDE_RATE
+#include "gpu/kernels/fma.cl"
+#define ROWS 6
+/* As many multiply-adds as in gemm.cl's wide products: 16 steps of 6 rows and 16 columns per
+ * iteration, on a few numbers that are stored after the results. */
+kernel __attribute__((reqd_work_group_size(1, 1, 1))) void compute(global float *out,
+                                                                   const uint iterations)
+{
+    global const float *area = out + get_global_size(0);
+    float16 sum[ROWS], all = (float16)(0.0f);
+#pragma unroll
+    for (uint i = 0; i < ROWS; i++)
+        sum[i] = (float16)(0.0f);
+    for (uint t = 0; t < iterations; t++)
+        for (uint k = 0; k < 16; k++) {
+            const float16 columns = vload16(0, area + (t + k) % 16 * 16);
+#pragma unroll
+            for (uint i = 0; i < ROWS; i++)
+                sum[i] = FV_MAD((float16)(area[256 + 16 * i + k]), columns, sum[i]);
+        }
+#pragma unroll
+    for (uint i = 0; i < ROWS; i++)
+        all += sum[i];
+    all.s01234567 += all.s89abcdef;
+    all.s0123 += all.s4567;
+    out[get_global_id(0)] = all.s0 + all.s1 + all.s2 + all.s3;
 }
 #endif
 

@@ -76,7 +76,7 @@ enum fv_need {
                                         them */
     FV_NEED_CL_DOT = 1u << 10,       /* 8-bit integer dot products */
     FV_NEED_CL_LOCAL = 1u << 11,     /* 16 KB of local memory that is not in main memory */
-    FV_NEED_CL_CPU = 1u << 12,       /* work-items of a group run one after the other, in vectors */
+    FV_NEED_CL_WIDE = 1u << 12,      /* a CPU; vectors of 16 floats in a work-item are fast */
     FV_NEED_CL_CLBLAST = 1u << 13,   /* the CLBlast library was found */
     FV_NEED_RVV = 1u << 14,          /* RISC-V vectors, version 1.0 */
     FV_NEED_CUDA_MMA = 1u << 16,     /* tensor cores and asynchronous copies of sm_80 */

@@ -31,8 +31,8 @@ FAMILIES = {
     "scans": r"scan_",
     "rows": "",
 }
-SAMPLE = ("gemm_f32_direct_cl", "softmax_cl", "lattn_apply_elu1_cl", "scan_step_identity_cl",
-          "layernorm_cl")  # what a processor runs as an OpenCL device
+SAMPLE = ("gemm_f32_wide_cl", "softmax_wide_cl", "lattn_apply_elu1_cl", "scan_step_identity_cl",
+          "layernorm_wide_cl")  # what a processor runs as an OpenCL device
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 
 
