@@ -147,10 +147,11 @@ const fv_gpu_compiler fv_cl_compiler_cl = {.texts = texts,
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
                                  const char *entry, uint32_t group)
 {
-    char options[64];
+    char options[128];
     void *memory;
-    snprintf(options, sizeof options, STANDARD "-DFV_HALF=%d -DFV_DOT=%d",
-             (d->features & FV_NEED_CL_HALF) != 0, d->features & FV_NEED_CL_DOT ? d->dot : 0);
+    snprintf(options, sizeof options, STANDARD "-DFV_COMPILES_%s=1 -DFV_HALF=%d -DFV_DOT=%d",
+             l->kernel->code.gpu->entry, (d->features & FV_NEED_CL_HALF) != 0,
+             d->features & FV_NEED_CL_DOT ? d->dot : 0);
     FV_TRY(fv_gpu_store_step(&memory, &d->store, l, entry, group, options));
     cl_kernel kernel = memory;
     const cl_int error = fv_cl.clGetKernelWorkGroupInfo(

@@ -11,6 +11,7 @@
 #define __global
 #define private
 #define kernel extern "C" __global__
+#define FV_COMPILES(kernel) 1
 #define FV_KERNEL kernel
 #define inline __device__ __forceinline__
 

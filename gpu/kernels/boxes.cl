@@ -1,5 +1,6 @@
 /* boxes.cl: how detectors choose and refine boxes: ROW_MAX, TOPK, PICK, SINE, DEFORM, REFINE. */
 
+#if FV_COMPILES(row_max)
 /* A work-item has a row. */
 FV_KERNEL void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
 {
@@ -13,6 +14,7 @@ FV_KERNEL void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
     if (r < rows)
         FV_PUT(1, FV_AT(1, r), most);
 }
+#endif
 
 /* Whether a row ranks before another, as in fv_topk_before() of src/ops/ref/ref_topk.h. */
 static inline uint before(float x, uint i, float y, uint k)
@@ -23,6 +25,7 @@ static inline uint before(float x, uint i, float y, uint k)
     return x > y || (!(x < y) && i < k);
 }
 
+#if FV_COMPILES(topk)
 /* Every work-item has a candidate and counts those that rank before it, which gives its position in
  * the result. u.s1: a table has the rows of the candidates. */
 FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
@@ -40,7 +43,9 @@ FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
     if (rank >= row0 && rank - row0 < rows)
         FV_PUT(1, FV_AT(1, rank - row0), me < count ? (float)own : -1.f);
 }
+#endif
 
+#if FV_COMPILES(pick)
 /* A work-item has four columns of a row. */
 FV_KERNEL void pick(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
@@ -58,6 +63,18 @@ FV_KERNEL void pick(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     if (from != 0xffffffffu)
         x = FV_GET_RUN(0, FV_AT(0, from) + c, left, 0.f);
     FV_PUT_RUN(2, FV_AT(2, me.x) + c, x, left);
+}
+#endif
+
+#if FV_COMPILES(sine)
+/* sin(2 pi t) by a polynomial, because some drivers have no sine; the error is below 2e-7. */
+static inline float sine_of_revolutions(float t)
+{
+    float r = t - floor(t + 0.5f);
+    r = fabs(r) > 0.25f ? (r > 0.f ? 0.5f : -0.5f) - r : r;
+    const float s = r * r;
+    return r * ((((39.7109184f * s - 76.5749893f) * s + 81.6022339f) * s - 41.3416786f) * s +
+                6.28318548f);
 }
 
 /* A work-item has a column of a row. */
@@ -79,9 +96,11 @@ FV_KERNEL void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         error += x * FV_GET(1, FV_AT(1, 1) + c);
     error = fabs(revolutions) < 4194304.f ? error : 0.f;
     const float t = y - floor(y + 0.5f) + error + FV_GET(2, base2 + at2.x + c);
-    FV_PUT(3, FV_AT(3, me.x) + me.y, sin(6.28318531f * t));
+    FV_PUT(3, FV_AT(3, me.x) + me.y, sine_of_revolutions(t));
 }
+#endif
 
+#if FV_COMPILES(deform)
 /* A work-item has four channels of a row; the third dimension counts heads. */
 FV_KERNEL void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
@@ -128,7 +147,9 @@ FV_KERNEL void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL
     if (me.x < rows && me.y < runs)
         FV_PUT_RUN(4, FV_AT(4, r) + c, out / sum, rest);
 }
+#endif
 
+#if FV_COMPILES(refine)
 /* A work-item has a row. */
 FV_KERNEL void refine(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
@@ -140,3 +161,4 @@ FV_KERNEL void refine(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
                                 box.s2 * exp(delta.s2), box.s3 * exp(delta.s3));
     FV_PUT4(2, FV_AT(2, r), out);
 }
+#endif

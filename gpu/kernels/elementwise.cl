@@ -3,6 +3,7 @@
 
 #include "gpu/kernels/activation.cl"
 
+#if FV_COMPILES(mul)
 FV_KERNEL void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
@@ -15,7 +16,9 @@ FV_KERNEL void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     const float4 factor = FV_FLAGS & FV_FLAG_SILU ? b / (1.f + exp(-b)) : b;
     FV_PUT_RUN(2, FV_AT(2, me.x) + c, a * factor, left);
 }
+#endif
 
+#if FV_COMPILES(act)
 FV_KERNEL void act(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
@@ -31,7 +34,9 @@ FV_KERNEL void act(FV_IN(0), FV_OUT(1), FV_CALL)
 #endif
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, y, left);
 }
+#endif
 
+#if FV_COMPILES(add)
 FV_KERNEL void add(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
@@ -46,3 +51,4 @@ FV_KERNEL void add(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         x += FV_GET_RUN(2, FV_AT(2, me.x) + c, left, 0.f);
     FV_PUT_RUN(3, FV_AT(3, me.x) + c, x, left);
 }
+#endif

@@ -23,6 +23,7 @@ static inline moments merged(moments a, moments b)
     return m;
 }
 
+#if FV_COMPILES(groupnorm_reduce)
 /* A work-item reduces a channel. */
 FV_KERNEL void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
 {
@@ -60,7 +61,9 @@ FV_KERNEL void groupnorm_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
     FV_PUT(1, out + dim.s1, all.var);
     FV_PUT(1, out + 2 * dim.s1, all.share);
 }
+#endif
 
+#if FV_COMPILES(groupnorm_merge)
 /* A work-group merges a group of channels; a work-item has every FV_GROUPth of them. It stores each
  * channel's own moments in the result until those of the group are known. */
 FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
@@ -106,7 +109,9 @@ FV_KERNEL void groupnorm_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         FV_PUT(1, out + 2 * width + c, 1.f);
     }
 }
+#endif
 
+#if FV_COMPILES(groupnorm)
 /* A work-item computes four columns of a row. */
 FV_KERNEL void groupnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
@@ -124,3 +129,4 @@ FV_KERNEL void groupnorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_C
     const float4 y = x * (weight / sqrt(var + f.s0)) + bias;
     FV_PUT_RUN(4, FV_AT(4, me.x) + c, FV_ACT(4, y), left);
 }
+#endif

@@ -21,6 +21,7 @@ static inline uint2 part_rows(uint part, uint rows, uint groups)
 #define FV_WITH(a, b) ((a) + (b))
 #endif
 
+#if FV_COMPILES(mean_reduce)
 FV_KERNEL void mean_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0), part = get_group_id(1);
@@ -34,7 +35,9 @@ FV_KERNEL void mean_reduce(FV_IN(0), FV_OUT(1), FV_CALL)
     sum *= f.s0;
     FV_PUT(1, FV_AT(1, part) + c, first ? sum : FV_WITH(FV_GET(1, FV_AT(1, part) + c), sum));
 }
+#endif
 
+#if FV_COMPILES(mean_merge)
 FV_KERNEL void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint c = get_group_id(0) * FV_GROUP + get_local_id(0);
@@ -45,6 +48,7 @@ FV_KERNEL void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         sum = FV_WITH(sum, FV_GET(0, base0 + at0.x + (size_t)g * dim.s1 + c));
     FV_PUT(1, FV_AT(1, 0) + c, sum);
 }
+#endif
 
 /* ---- attention pooling: a work-group has a head ---- */
 
@@ -57,6 +61,7 @@ static inline float faded(float m, float top)
     return m == top ? 1.f : exp(m - top);
 }
 
+#if FV_COMPILES(map_reduce)
 FV_KERNEL void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
     const uint me = get_local_id(0), part = get_group_id(0), head = get_group_id(1);
@@ -109,7 +114,9 @@ FV_KERNEL void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         FV_PUT(3, state + 1, sum);
     }
 }
+#endif
 
+#if FV_COMPILES(map_merge)
 FV_KERNEL void map_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint head = get_group_id(0), parts = dim.s4;
@@ -128,4 +135,5 @@ FV_KERNEL void map_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         FV_PUT(1, FV_AT(1, 0) + head * FV_D + c, out / sum);
     }
 }
+#endif
 #endif

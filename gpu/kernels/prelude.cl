@@ -13,6 +13,7 @@
  *   FV_GROUP   work-items of a work-group (dimension 0; the others have one): a power of two
  *   FV_HALF    1 where the device was seen to have float16 arithmetic
  *   FV_DOT     1 or 2 where it was seen to multiply 8-bit integers by fours: by which, see dot.cl
+ *   FV_COMPILES_<kernel>  1 for the kernel function that the program is compiled for
  * and what the kernel's `define` adds.
  */
 #ifdef cl_khr_fp16
@@ -47,6 +48,11 @@
 
 #define FV_PASTE(a, b) a##b
 #define FV_CAT(a, b) FV_PASTE(a, b)
+/* Whether the program is compiled for this kernel. Where several kernels share a file, a function
+ * that a driver cannot compile then only costs the kernels that call it. CUDA compiles all. */
+#ifndef FV_COMPILES
+#define FV_COMPILES(kernel) FV_CAT(FV_COMPILES_, kernel)
+#endif
 /* A loop with a constant number of iterations that is unrolled, so that arrays it indexes are in
  * registers. Not every compiler does that by itself, and an array that stays in memory is loaded
  * and stored by every operation. */

@@ -67,6 +67,7 @@ static inline void put_sum(global FV_CELL(2) *out, number sum, taps t)
 #define YUV 0
 #endif
 
+#if FV_COMPILES(resize_x)
 /* A work-item computes one pixel, of CHANNELS numbers. */
 FV_KERNEL void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
@@ -100,7 +101,9 @@ FV_KERNEL void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
         put_sum(out + 2, blue, t);
     }
 }
+#endif
 
+#if FV_COMPILES(resize_y)
 /* A work-item computes 16 numbers of a row, or those that are left. */
 FV_KERNEL void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
@@ -134,3 +137,4 @@ FV_KERNEL void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
         put_sum(out + i, sum, t);
     }
 }
+#endif

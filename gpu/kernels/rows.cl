@@ -4,6 +4,7 @@
 
 #define FV_GATHER_NONE 0xffffffffu /* src/ops/op.h */
 
+#if FV_COMPILES(take)
 FV_KERNEL void take(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
@@ -14,7 +15,9 @@ FV_KERNEL void take(FV_IN(0), FV_OUT(1), FV_CALL)
     global const FV_CELL(0) *in = FV_AT(0, (size_t)u.s0 + row0 + me.x) + c;
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, in, left, 0.f), left);
 }
+#endif
 
+#if FV_COMPILES(convert)
 FV_KERNEL void convert(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
@@ -24,7 +27,9 @@ FV_KERNEL void convert(FV_IN(0), FV_OUT(1), FV_CALL)
     const uint c = 4 * me.y, left = dim.s1 - c;
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f), left);
 }
+#endif
 
+#if FV_COMPILES(gather)
 /* The third dimension counts parts. The table is the op's. */
 FV_KERNEL void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
@@ -41,7 +46,9 @@ FV_KERNEL void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
         x += FV_GET_RUN(1, FV_AT(1, me.x) + at, left, 0.f);
     FV_PUT_RUN(2, FV_AT(2, me.x) + at, x, left);
 }
+#endif
 
+#if FV_COMPILES(pixel_shuffle)
 FV_KERNEL void pixel_shuffle(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4, s = dim.s2;
@@ -54,7 +61,9 @@ FV_KERNEL void pixel_shuffle(FV_IN(0), FV_OUT(1), FV_CALL)
     global const FV_CELL(0) *in = FV_AT(0, from) + (i * s + j) * dim.s1 + c;
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, in, left, 0.f), left);
 }
+#endif
 
+#if FV_COMPILES(lerp)
 FV_KERNEL void lerp(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
@@ -71,7 +80,9 @@ FV_KERNEL void lerp(FV_IN(0), FV_OUT(1), FV_CALL)
     const float4 b = FV_GET_RUN(0, FV_AT(0, high) + c, left, 0.f);
     FV_PUT_RUN(1, FV_AT(1, me.x) + c, a + part * (b - a), left);
 }
+#endif
 
+#if FV_COMPILES(rope)
 /* Two pairs of channels. */
 FV_KERNEL void rope(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
@@ -96,3 +107,4 @@ FV_KERNEL void rope(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     const float4 b = turned * (float4)(sine[0], sine[1], sine[2], sine[3]);
     FV_PUT_RUN(3, FV_AT(3, me.x) + c, a + b, left);
 }
+#endif

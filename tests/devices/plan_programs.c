@@ -110,8 +110,8 @@ static void look_at(const fovea_plan *p, const fv_step *step)
     uint32_t group = s.code->group;
     if (pretended) {
         group = fv_gpu_group(&s, group, pretended->limits.group, pretended->limits.local);
-        fv_gpu_append(&options, " -cl-std=CL1.2 -w -DFV_HALF=%d -DFV_DOT=%d",
-                      (pretended->features & FV_NEED_CL_HALF) != 0, pretended->dot);
+        fv_gpu_append(&options, " -cl-std=CL1.2 -w -DFV_COMPILES_%s=1 -DFV_HALF=%d -DFV_DOT=%d",
+                      s.code->entry, (pretended->features & FV_NEED_CL_HALF) != 0, pretended->dot);
     }
     fv_gpu_specialise(&options, &l, group);
     snprintf(line, sizeof line, "%s %s%s", s.code->program, dry_mechanism(l.kernel->mech),

@@ -1,4 +1,5 @@
-"""test_embed.py: gpu/embed.py shortens the texts of kernels without changing the tokens of any line.
+"""test_embed.py: gpu/embed.py shortens the texts of kernels without changing the tokens of any line, and a program of
+a file with several kernels contains only the kernel that it is compiled for.
 
 usage: test_embed.py ROOT
 """
@@ -38,6 +39,21 @@ def tokens(line):
     return [bool(found)] + TOKEN.findall(line)
 
 
+# Files whose kernels are one kernel and its pre-passes, which programs contain together.
+WITH_PRE_PASSES = {"gemm_half.cl", "keys_i8.cl", "softmax_i8.cl", "softmax_scan.cl"}
+
+
+def unconditional_kernels(text):
+    """The names of the kernels that every program of the file contains."""
+    depth, names = 0, []
+    for line in text.splitlines():
+        depth += line.startswith("#if") - line.startswith("#endif")
+        found = re.match(r"FV_KERNEL void (\w+)", line)
+        if found and depth == 0:
+            names.append(found[1])
+    return names
+
+
 def main():
     root = Path(sys.argv[1])
     sys.path.insert(0, str(root / "gpu"))
@@ -59,6 +75,13 @@ def main():
             if tokens(line) != tokens(embed.squeeze_line(line)):
                 failed += 1
                 print(f"FAIL {file}:{number}: {embed.squeeze_line(line)!r} has other tokens")
+    kernel_files = sorted((root / "gpu/kernels").glob("*.cl"))
+    for file in kernel_files:
+        names = unconditional_kernels(file.read_text())
+        if len(names) > 1 and file.name not in WITH_PRE_PASSES:
+            failed += 1
+            print(f"FAIL {file.name}: every program contains {', '.join(names)}; enclose each in FV_COMPILES")
+    lines += len(kernel_files)
     print(f"{lines + len(CASES) - failed} passed, {failed} failed, 0 skipped")
     return failed > 0 or lines == 0
 
