@@ -149,8 +149,9 @@ typedef struct fovea_plan_options {
     double tune_seconds; /* time limit of that tuning in seconds; 0: no limit */
     /* With FOVEA_DEVICE_LOST_CPU a second plan, for the CPU, is made together with this one, and
      * can take over without an allocation. It stores activations in float32; `memory_limit` applies
-     * to each plan, and FOVEA_COMPUTE_AUTO is resolved for each. Ignored if the plan's device is
-     * the CPU. */
+     * to each plan, and FOVEA_COMPUTE_AUTO is resolved for each. If the device cannot run the plan
+     * at all, for example because its driver's compiler does not return, the plan is made for the
+     * CPU alone. Ignored if the plan's device is the CPU. */
     fovea_device_lost_action on_device_lost;
     fovea_device *fallback; /* the CPU device of the second plan; NULL: one with default options,
                                which is opened and closed with the plan */
@@ -349,8 +350,8 @@ FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
  * for before, ETIMEOUT if it is still in flight, and EDEVICE if the device was lost. */
 FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
 
-/* Returns nonzero if the plan's device was lost, and frames run on the CPU (FOVEA_DEVICE_LOST_CPU).
- * To use the device again, open it again and make a new plan. */
+/* Returns nonzero if frames run on the CPU because the plan's device was lost or could not run the
+ * plan (FOVEA_DEVICE_LOST_CPU). To use the device again, open it again and make a new plan. */
 FOVEA_API int fovea_plan_device_lost(const fovea_plan *plan);
 
 /* Returns the seconds that the device took for the frame or operation that was waited for last,

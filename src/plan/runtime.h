@@ -40,6 +40,7 @@ typedef struct fv_fallback {
     double patience;     /* seconds after which the device counts as hung if a frame is not done */
     double completed;    /* time at which the last frame was done */
     bool used;
+    bool instead; /* this plan was made for the CPU, because its device could not run it */
 } fv_fallback;
 
 typedef struct fv_runtime {

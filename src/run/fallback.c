@@ -3,6 +3,7 @@
  * The fallback plan is made together with the plan, so that taking over allocates nothing. Frames
  * in flight are then submitted to the fallback plan in their order; the caller keeps their pixels
  * and outputs valid until fovea_wait returns. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -14,20 +15,26 @@
 #define PATIENCE                                                                                   \
     10.0 /* default of device_timeout_seconds: large, because a false alarm costs the device */
 
-static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_options *options)
+static fovea_status plan_on_cpu(fovea_plan **out, const fovea_model *model,
+                                const fovea_plan_options *options)
 {
     fovea_plan_options own = *options;
-    fovea_device *device = NULL; /* opened here; the fallback plan holds a reference */
+    fovea_device *device = NULL; /* opened here; the plan holds a reference */
     own.schedule = FOVEA_SCHEDULE_AUTO;
     own.chunk = 0;
     own.activations = FOVEA_DTYPE_F32;
     own.on_device_lost = FOVEA_DEVICE_LOST_FAIL;
     if (!options->fallback)
         FV_TRY(fovea_device_open(&device, "cpu", NULL));
-    const fovea_status status = fv_frame_plan(
-        &s->plan, p->model, device ? device : options->fallback, &own, fv_wisdom_global());
+    const fovea_status status =
+        fv_frame_plan(out, model, device ? device : options->fallback, &own, fv_wisdom_global());
     fovea_device_close(device);
-    FV_TRY(status);
+    return status;
+}
+
+static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_options *options)
+{
+    FV_TRY(plan_on_cpu(&s->plan, p->model, options));
     const uint64_t frames = FV_FLIGHTS * (uint64_t)p->info.count;
     FV_TRY(FV_MEM_ARRAY(&s->frames, frames, FV_MEM_PLAN, "the plan's frames"));
     FV_TRY(FV_MEM_ARRAY(&s->outs, frames * p->graph.n_wanted, FV_MEM_PLAN, "the plan's outputs"));
@@ -35,12 +42,16 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
     return FOVEA_OK;
 }
 
+static bool is_wanted(const fovea_device *device, const fovea_plan_options *options)
+{
+    return options->on_device_lost == FOVEA_DEVICE_LOST_CPU && device->backend != fv_backends[0];
+}
+
 fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
 {
-    const fv_backend *cpu = fv_backends[0];
-    if (options->on_device_lost != FOVEA_DEVICE_LOST_CPU || p->device->backend == cpu)
+    if (!is_wanted(p->device, options))
         return FOVEA_OK;
-    if (options->fallback && options->fallback->backend != cpu)
+    if (options->fallback && options->fallback->backend != fv_backends[0])
         return fv_fail(FOVEA_EINVAL,
                        "fallback device %s is not a CPU; set `fallback` to a CPU device or to NULL",
                        options->fallback->info.id);
@@ -48,6 +59,22 @@ fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
     const fovea_plan_info *i = &p->run.fallback.plan->info;
     const uint64_t bytes = fv_size_add(i->weights, fv_plan_activations(i));
     p->info.fallback = fv_size_add(p->info.fallback, bytes);
+    return FOVEA_OK;
+}
+
+fovea_status fv_fallback_instead(fovea_plan **out, fovea_status status, const fovea_model *model,
+                                 const fovea_device *device, const fovea_plan_options *options)
+{
+    char why[512];
+    fovea_plan *p;
+    if (!is_wanted(device, options) || (status != FOVEA_ENOTSUP && status != FOVEA_EDEVICE))
+        return status;
+    snprintf(why, sizeof why, "%s", fovea_error());
+    if (plan_on_cpu(&p, model, options) != FOVEA_OK)
+        return fv_fail(status, "%s", why); /* the device was not the reason */
+    p->run.fallback.instead = true;
+    fv_log("plan: device %s is not used; all frames run on the CPU: %s", device->info.id, why);
+    *out = p;
     return FOVEA_OK;
 }
 
@@ -119,5 +146,5 @@ fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout
 
 int fovea_plan_device_lost(const fovea_plan *plan)
 {
-    return plan->run.fallback.used;
+    return plan->run.fallback.used || plan->run.fallback.instead;
 }

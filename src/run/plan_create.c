@@ -20,7 +20,9 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
     FV_TRY(fv_frame_check(&o));
     fovea_plan *p;
     FV_TRY(fv_tune_for(model, device, &o, NULL));
-    FV_TRY(fv_frame_plan(&p, model, device, &o, fv_wisdom_global()));
+    const fovea_status status = fv_frame_plan(&p, model, device, &o, fv_wisdom_global());
+    if (status != FOVEA_OK)
+        return fv_fallback_instead(out, status, model, device, &o);
     FV_RETURN_MADE(out, p, fovea_plan_free, fv_fallback_make(p, &o));
 }
 

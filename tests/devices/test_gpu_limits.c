@@ -579,15 +579,56 @@ static void builds_that_fail(void **state)
     free(want);
 }
 
+/* A driver that compiles nothing makes planning fail, or the plan run on the CPU, as the options
+ * ask. */
+static void nothing_compiles(void **state)
+{
+    (void)state;
+    size_t values, n;
+    fovea_plan *plan = NULL;
+    fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    fovea_device *cpu = NULL, *device = NULL;
+    if (hostile.cuda)
+        skip();
+    assert_int_equal(fovea_device_open(&cpu, "cpu", NULL), FOVEA_OK);
+    assert_int_equal(fovea_plan_create(&plan, model, cpu, &options), FOVEA_OK);
+    float *want = fixture_run(plan, &values);
+    assert_false(fovea_plan_device_lost(plan));
+    fovea_plan_free(plan);
+    fovea_device_close(cpu);
+
+    const fovea_device_options no_cache = {.struct_size = sizeof no_cache, .cache = ""};
+    hostile.set("build", 0);
+    assert_int_equal(fovea_device_open(&device, hostile.device, &no_cache), FOVEA_OK);
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "refused every kernel"));
+    options.on_device_lost = FOVEA_DEVICE_LOST_CPU;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    assert_true(fovea_plan_device_lost(plan));
+    float *out = fixture_run(plan, &n);
+    assert_memory_equal(out, want, values * sizeof *want);
+    fovea_plan_free(plan);
+    options.attention = "no such attention"; /* not the device's fault */
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "no such attention"));
+    hostile.set(NULL, 0);
+    free(out);
+    free(want);
+    fovea_device_close(device);
+    fovea_wisdom_forget();
+    nothing_left();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_is_free),  cmocka_unit_test(less_than_said),
-        cmocka_unit_test(rates_are_kept),  cmocka_unit_test(ranks_are_kept),
-        cmocka_unit_test(words_for_int8),  cmocka_unit_test(subgroups_that_give),
-        cmocka_unit_test(unknown_rates),   cmocka_unit_test(images_are_ranked),
-        cmocka_unit_test(slow_images),     cmocka_unit_test(images_that_fail),
-        cmocka_unit_test(calls_that_fail), cmocka_unit_test(builds_that_fail),
+        cmocka_unit_test(little_is_free),   cmocka_unit_test(less_than_said),
+        cmocka_unit_test(rates_are_kept),   cmocka_unit_test(ranks_are_kept),
+        cmocka_unit_test(words_for_int8),   cmocka_unit_test(subgroups_that_give),
+        cmocka_unit_test(unknown_rates),    cmocka_unit_test(images_are_ranked),
+        cmocka_unit_test(slow_images),      cmocka_unit_test(images_that_fail),
+        cmocka_unit_test(calls_that_fail),  cmocka_unit_test(builds_that_fail),
+        cmocka_unit_test(nothing_compiles),
     };
     const int missing = gpu_frames_open(argc, argv);
     if (missing)
