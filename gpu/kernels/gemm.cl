@@ -91,8 +91,9 @@
 #define FV_GATE(x, i) 0.f
 #endif
 
-/* Number i of a vector of 2, 4, 8 or 16, where i is known only at run time. Chosen by halves, because
- * an array that is indexed with i would be in memory, and a stack slows down the whole kernel. */
+/* Number i of a vector of 2, 4, 8 or 16, where i is known only at run time. Chosen by halves,
+ * because an array that is indexed with i would be in memory, and a stack slows down the whole
+ * kernel. */
 #define fv_number1(x, i) (x)
 static inline float fv_number2(float2 x, uint i)
 {

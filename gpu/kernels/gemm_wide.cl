@@ -1,5 +1,5 @@
-/* gemm_wide.cl: products on CPUs. A work-item has its group to itself. It computes FV_TILES tiles of
- * FV_TM rows, one below the other, of FV_TN columns, which are a vector.
+/* gemm_wide.cl: products on CPUs. A work-item has its group to itself. It computes FV_TILES tiles
+ * of FV_TM rows, one below the other, of FV_TN columns, which are a vector.
  *
  * FV_SLAB steps of k are added to all tiles before the next ones, so that their weights stay in the
  * cache. Of other types than float32, both operands are converted a slab at a time, because a CPU
@@ -35,7 +35,7 @@ static inline void fv_convert_run(float *to, fv_source run, uint n)
 #define FV_STAGE_WEIGHTS                                                                           \
     FV_V slab[FV_SLAB];                                                                            \
     for (uint k = 0; k < n; k++)                                                                   \
-        slab[k] = FV_GET_W(FV_TN, weight + k * FV_PANEL, FV_SCALE(FV_TN, col))
+    slab[k] = FV_GET_W(FV_TN, weight + k * FV_PANEL, FV_SCALE(FV_TN, col))
 #define FV_STAGED_WEIGHTS(k) slab[k]
 #endif
 

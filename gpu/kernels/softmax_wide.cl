@@ -10,8 +10,8 @@
  * FV_REGIONS   WSOFTMAX: 1 with a table of regions
  * FV_REL_POS   1 with relative positions
  */
-#include "gpu/kernels/softmax_common.cl"
 #include "gpu/kernels/fma.cl"
+#include "gpu/kernels/softmax_common.cl"
 
 #define LANES 16
 #define KEYS 32
