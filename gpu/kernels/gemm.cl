@@ -107,10 +107,12 @@ static inline float fv_number8(float8 x, uint i)
 {
     return fv_number4(i & 4 ? FV_HIGH(x) : FV_LOW(x), i);
 }
+#if FV_TN == 16 /* OpenCL only */
 static inline float fv_number16(float16 x, uint i)
 {
     return fv_number8(i & 8 ? x.hi : x.lo, i);
 }
+#endif
 #define FV_NUMBER(x, i) FV_CAT(fv_number, FV_OW)(x, i)
 
 /* Finishes a row of a tile: FV_TN sums of packed columns from `col` on. */
@@ -244,10 +246,12 @@ static inline float8 fv_numbers8(fv_weight p)
 {
     return (float8)(fv_numbers4(p), fv_numbers4(p + 4));
 }
+#if FV_TN == 16
 static inline float16 fv_numbers16(fv_weight p)
 {
     return (float16)(fv_numbers8(p), fv_numbers8(p + 8));
 }
+#endif
 typedef FV_V fv_scale;
 #define FV_SCALE(n, col) FV_CAT(FV_LOAD, n)(FV_SCALES + (col))
 #define FV_GET_W(n, p, scale) (FV_CAT(fv_numbers, n)(p) * (scale))
