@@ -113,6 +113,8 @@ elif [ -n "$pattern" ]; then
     fi
 fi
 rm -f "$build/meson-logs/testlog.json"
+# Notes of compilations during which an earlier test was killed, which would forbid their programs.
+rm -f "$build"/tests/compiled/*.note
 # shellcheck disable=SC2086
 meson test -C "$build" --print-errorlogs $suites $names >&2 || true
 exec python3 tests/count.py "$build/meson-logs/testlog.json"
