@@ -14,12 +14,6 @@ struct words {
     size_t size;
 };
 
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static bool is_icd(const char *path)
 {
     const size_t length = strlen(path);
@@ -50,7 +44,7 @@ static fovea_status check_file(void *ctx, const char *path)
     fv_mem_free(data);
     library[strcspn(library, " \t\r\n")] = 0;
     if (*library)
-        check_library(ctx, name_of(path), library);
+        check_library(ctx, fv_os_file_name(path), library);
     return FOVEA_OK;
 }
 

@@ -399,8 +399,8 @@ static bool compiles(fv_device *d)
 {
     void *k;
     const bool works = kernel_alone(&k, d, LONG_LOOP) == FOVEA_OK;
-    snprintf(d->compiler, sizeof d->compiler, works ? "works" : "builds nothing: %s",
-             fovea_error());
+    snprintf(d->compiler, sizeof d->compiler, "%s%s",
+             works ? "works" : "builds nothing: ", works ? "" : fovea_error());
     if (works)
         fv_cl.clReleaseKernel(k);
     return works;

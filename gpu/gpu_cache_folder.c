@@ -30,12 +30,6 @@ static void describe_entry(const fv_gpu_key *k, char device[128], char program[6
     copy_line(program, 64, fv_gpu_key_last(k), 0);
 }
 
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* ---- the folder ---- */
 
 static const char *chosen(const char *folder)
@@ -90,12 +84,12 @@ static fovea_status list_file(void *ctx, const char *path)
                            .program = "",
                            .problem = "",
                            .skipped = ""};
-    const bool note = fv_gpu_note_name(name_of(path));
+    const bool note = fv_gpu_note_name(fv_os_file_name(path));
     char device[128], program[64], why[FV_GPU_NOTE_TEXT];
     void *data = NULL;
     fv_gpu_key key;
     fv_gpu_binary binary;
-    if (l->ended || (!note && !fv_gpu_entry_name(name_of(path))))
+    if (l->ended || (!note && !fv_gpu_entry_name(fv_os_file_name(path))))
         return FOVEA_OK;
     const bool read = fv_os_private_read(path, FILE_MOST, &data, &e.size) == FOVEA_OK;
     const bool sound = read && fv_gpu_entry_read(data, e.size, &key, &binary) == e.size;
@@ -133,7 +127,7 @@ struct count {
 static fovea_status count_file(void *ctx, const char *path)
 {
     struct count *c = ctx;
-    c->files += c->ours(name_of(path));
+    c->files += c->ours(fv_os_file_name(path));
     return FOVEA_OK;
 }
 
@@ -187,7 +181,7 @@ static fovea_status pack_file(void *ctx, const char *path)
     uint64_t size;
     fv_gpu_key key;
     fv_gpu_binary binary;
-    if (!fv_gpu_entry_name(name_of(path)) ||
+    if (!fv_gpu_entry_name(fv_os_file_name(path)) ||
         fv_os_private_read(path, FILE_MOST, &data, &size) != FOVEA_OK)
         return FOVEA_OK;
     fovea_status status = FOVEA_OK;

@@ -13,23 +13,23 @@ struct effort {
     int which;       /* FV_PROBE_* */
     uint32_t floats; /* of a value */
     double flops;    /* floating-point operations per work-item and iteration */
+    int tries;       /* of which the shortest counts; a loaded machine delays most of them */
 };
 
-static const struct effort rough = {2e-3, UINT64_C(16) << 20, 5, 4, 2.0 * 64 * 4};
-static const struct effort of_half = {2e-3, 4 << 10, 8, 4, 2.0 * 64 * 4};
-static const struct effort of_dot = {2e-3, 4 << 10, 9, 4, 2.0 * 64 * 4};
-static const struct effort of_local = {2e-3, 4 << 10, 10, 4, 16};
-static const struct effort of_global = {2e-3, 4 << 10, 11, 4, 16};
-static const struct effort of_image = {2e-3, 4 << 10, 14, 4, 16};
-static const struct effort of_subgroups = {2e-3, 4 << 10, 15, 4, 2.0 * 128};
-static const struct effort of_staged = {2e-3, 4 << 10, 16, 4, 2.0 * 128};
-static const struct effort of_wide = {2e-3, 4 << 10, 17, 4, 2.0 * 16 * 6 * 16};
-static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4};
+static const struct effort rough = {2e-3, UINT64_C(16) << 20, 5, 4, 2.0 * 64 * 4, 8};
+static const struct effort of_half = {2e-3, 4 << 10, 8, 4, 2.0 * 64 * 4, 8};
+static const struct effort of_dot = {2e-3, 4 << 10, 9, 4, 2.0 * 64 * 4, 8};
+static const struct effort of_local = {2e-3, 4 << 10, 10, 4, 16, 8};
+static const struct effort of_global = {2e-3, 4 << 10, 11, 4, 16, 8};
+static const struct effort of_image = {2e-3, 4 << 10, 14, 4, 16, 8};
+static const struct effort of_subgroups = {2e-3, 4 << 10, 15, 4, 2.0 * 128, 8};
+static const struct effort of_staged = {2e-3, 4 << 10, 16, 4, 2.0 * 128, 8};
+static const struct effort of_wide = {2e-3, 4 << 10, 17, 4, 2.0 * 16 * 6 * 16, 8};
+static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4, 3};
 
 enum {
     DOUBLINGS = 20,
     FEW_ITERATIONS = 1 << 10, /* for a device that ends long loops early */
-    TRIES = 8,                /* a loaded machine delays most of them */
 };
 
 /* ---- one rate ---- */
@@ -50,7 +50,7 @@ static fovea_status measure_compute(const fv_gpu_meter *m, void *k, const uint64
     FV_TRY(m->run(m->device, k, buffer, buffers, 0, items, group, &seconds));
     for (uint32_t iterations = 1; iterations <= most && shortest < effort->seconds;
          iterations *= 2) {
-        for (int i = 0; i == 0 || (i < TRIES && shortest >= effort->seconds); i++) {
+        for (int i = 0; i == 0 || (i < effort->tries && shortest >= effort->seconds); i++) {
             FV_TRY(m->run(m->device, k, buffer, buffers, iterations, items, group, &seconds));
             shortest = i == 0 || seconds < shortest ? seconds : shortest;
         }
@@ -69,7 +69,7 @@ static fovea_status measure_move(const fv_gpu_meter *m, void *k, uint64_t in, ui
     const uint64_t buffer[2] = {in, out};
     double shortest = 0;
     for (uint64_t n = values / 256; n <= values && shortest < effort->seconds; n *= 4) {
-        for (int i = 0; i < TRIES; i++) {
+        for (int i = 0; i < effort->tries; i++) {
             double seconds = 0;
             FV_TRY(m->run(m->device, k, buffer, 2, (uint32_t)n, items, group, &seconds));
             shortest = i == 0 || seconds < shortest ? seconds : shortest;

@@ -111,12 +111,11 @@ static void add_name(struct list *l, const char *name)
 static fovea_status list_note(void *ctx, const char *path)
 {
     struct list *l = ctx;
-    const char *slash = strrchr(path, '/');
     void *bytes;
     uint64_t size;
     fv_gpu_key key;
     fv_gpu_binary data;
-    if (!fv_gpu_note_name(slash ? slash + 1 : path) ||
+    if (!fv_gpu_note_name(fv_os_file_name(path)) ||
         fv_os_private_read(path, MOST, &bytes, &size) != FOVEA_OK)
         return FOVEA_OK;
     if (fv_gpu_entry_read(bytes, size, &key, &data) == size &&

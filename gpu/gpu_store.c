@@ -12,22 +12,20 @@
 #include "platform/os/os_cores.h"
 #include "platform/os/os_machine.h"
 
-#define SECONDS 120. /* the slowest compilation that was seen took 23 s, on a fast processor */
-
 /* The limit of time for a call of the compiler. */
 static fovea_status limit_of(double *out, const fovea_device_options *options)
 {
     const char *text = getenv("FOVEA_COMPILE_SECONDS");
     char *end = NULL;
-    *out = options->max_compile_seconds > 0 ? options->max_compile_seconds : SECONDS;
+    *out = options->max_compile_seconds > 0 ? options->max_compile_seconds : FV_COMPILE_SECONDS;
     if (options->max_compile_seconds > 0 || !text || !*text)
         return FOVEA_OK;
     *out = strtod(text, &end);
-    return *end == 0 && *out > 0 && *out <= FV_GPU_MOST_SECONDS
+    return *end == 0 && *out > 0 && *out <= FV_COMPILE_SECONDS_MOST
                ? FOVEA_OK
                : fv_fail(FOVEA_EINVAL,
                          "FOVEA_COMPILE_SECONDS is '%s'; it must be a number above 0, at most %g",
-                         text, FV_GPU_MOST_SECONDS);
+                         text, FV_COMPILE_SECONDS_MOST);
 }
 
 fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,

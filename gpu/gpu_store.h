@@ -10,8 +10,7 @@
 #include "gpu/gpu_host.h"
 #include "gpu/gpu_sources.h"
 
-enum { FV_GPU_TEXTS = 7 };         /* of a program at most */
-#define FV_GPU_MOST_SECONDS 86400. /* the longest limit of time for the compiler */
+enum { FV_GPU_TEXTS = 7 }; /* of a program at most */
 
 /* The rates that are measured of a device, 0 if they are not: FLOP/s and bytes/s. Then ratios: the
  * rates of float16 and of int8 products to float32's; the rates of loads from local memory and from

@@ -179,7 +179,7 @@ static uint32_t local_thin(const fv_launch *l, uint32_t group)
 OF_TILES(direct, "FV_DIRECT", PANEL, 64, t.down *t.rows, 64)
 OF_TILES(tile, "FV_TILE", 64, 128, t.down *t.rows, 64)
 OF_TILES(thin, "FV_THIN", PANEL, 128, t.rows, 1)
-/* Work-items with their groups to themselves. */
+/* gemm_wide.cl: how many tiles a work-item has. These rows share the weights that it converts. */
 static uint32_t wide_tiles(const fv_launch *l)
 {
     enum { HEIGHT = 48 };

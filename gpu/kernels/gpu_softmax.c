@@ -81,7 +81,7 @@ FV_GPU_CODE(fv_gpu_wsoftmax_local, "softmax", "wsoftmax", 128, .local = local_st
             .macros = " -DFV_STAGE=1", .define = softmax_define, .shape = softmax_shape,
             .table = fv_gpu_regions, .align = FV_GPU_WINDOWS)
 
-/* Blocks of queries that work-items have to themselves. */
+/* softmax_wide.cl: a work-item has a block of LANES queries of a head. */
 static void shape_wide(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     enum { LANES = 16 };

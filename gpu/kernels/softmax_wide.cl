@@ -17,6 +17,8 @@
 #define KEYS 32
 #define RUN 4 /* keys, or channels of values, at a time: their sums fit the registers */
 #define VALUES ((FV_DV + RUN - 1) / RUN * RUN)
+/* Whether something is added to the scores. */
+#define ADDS (FV_REL_POS || (FV_WINDOW && (FV_HAS3 || FV_REGIONS)))
 #define LANE ((uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 
 /* 2^x for x <= 0, with an error of 1e-7; 0 below the smallest normal number. NaN stays NaN. */
@@ -36,7 +38,7 @@ static inline float16 power_of_two(float16 x)
 
 /* What is added to the scores of key j: a window's bias, or relative positions; and what is
  * subtracted where the key's region is another than the query's. */
-#if FV_REL_POS || (FV_WINDOW && (FV_HAS3 || FV_REGIONS))
+#if ADDS
 static inline float16 added_to_scores(OPERANDS, span s, uint j)
 {
     const uint key = min(j, dim.s3 - 1);
@@ -62,7 +64,7 @@ static inline float16 added_to_scores(OPERANDS, span s, uint j)
 static inline float16 scores_of(OPERANDS, float16 products, span s, uint j)
 {
     float16 scores = products * (f.s0 * LOG2_E);
-#if FV_REL_POS || (FV_WINDOW && (FV_HAS3 || FV_REGIONS))
+#if ADDS
     scores += added_to_scores(OPERANDS_GIVEN, s, j);
 #endif
     if (j >= s.end)

@@ -88,6 +88,8 @@ void fv_os_note_unlock(fv_os_note *n);
 /* Ends the lock, if it still exists, and removes the file, if that is wanted. */
 void fv_os_note_close(fv_os_note *n, bool remove_file); /* NULL is fine */
 
+/* Returns the last part of a path, which points into `path`. */
+const char *fv_os_file_name(const char *path);
 /* Creates a folder that only this user can access, and its parents, if it does not exist. Returns
  * FOVEA_EIO if the folder cannot be created, belongs to another user, or is writable by others. */
 fovea_status fv_os_private_folder(const char *path);

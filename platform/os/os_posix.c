@@ -467,6 +467,12 @@ void fv_os_note_close(fv_os_note *n, bool remove_file)
 
 /* ---- folders ---- */
 
+const char *fv_os_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 /* Creates a folder. Returns 0 if the folder now exists, else an errno. For an existing folder some
  * systems report that its parent is not writable, instead of EEXIST. */
 static int make_folder(const char *path, mode_t mode)

@@ -18,7 +18,12 @@
 #define FV_BACKEND_ABI 9
 
 typedef struct fv_device fv_device; /* an open device of the backend */
-typedef struct fv_bound fv_bound;   /* a step that is bound to a kernel and memory */
+/* fovea_device_options.max_compile_seconds: its default (the slowest compilation that was seen took
+ * 23 s, on a fast processor), and its largest value. */
+#define FV_COMPILE_SECONDS 120.
+#define FV_COMPILE_SECONDS_MOST 86400.
+
+typedef struct fv_bound fv_bound; /* a step that is bound to a kernel and memory */
 typedef struct fv_queue fv_queue;
 typedef uint64_t fv_fence;
 

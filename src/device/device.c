@@ -88,10 +88,10 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
         return fv_fail(FOVEA_EINVAL,
                        "max_dispatch_seconds is %g; it must be from 0 (for 0.02 s) to 1000",
                        o.max_dispatch_seconds);
-    if (!(o.max_compile_seconds >= 0 && o.max_compile_seconds <= 86400))
+    if (!(o.max_compile_seconds >= 0 && o.max_compile_seconds <= FV_COMPILE_SECONDS_MOST))
         return fv_fail(FOVEA_EINVAL,
-                       "max_compile_seconds is %g; it must be from 0 (for 120 s) to 86400",
-                       o.max_compile_seconds);
+                       "max_compile_seconds is %g; it must be from 0 (for %g s) to %g",
+                       o.max_compile_seconds, FV_COMPILE_SECONDS, FV_COMPILE_SECONDS_MOST);
     if (!id || strcmp(id, "auto") == 0)
         id = "cpu";
     const fv_backend *backend = NULL;

@@ -1,4 +1,5 @@
-/* fallback.c: the plan on the CPU that takes over when a plan's device is lost.
+/* fallback.c: the plan on the CPU that takes over when a plan's device is lost, or replaces a plan
+ * that its device cannot run.
  *
  * The fallback plan is made together with the plan, so that taking over allocates nothing. Frames
  * in flight are then submitted to the fallback plan in their order; the caller keeps their pixels
@@ -24,6 +25,10 @@ static fovea_status plan_on_cpu(fovea_plan **out, const fovea_model *model,
     own.chunk = 0;
     own.activations = FOVEA_DTYPE_F32;
     own.on_device_lost = FOVEA_DEVICE_LOST_FAIL;
+    if (options->fallback && options->fallback->backend != fv_backends[0])
+        return fv_fail(FOVEA_EINVAL,
+                       "fallback device %s is not a CPU; set `fallback` to a CPU device or to NULL",
+                       options->fallback->info.id);
     if (!options->fallback)
         FV_TRY(fovea_device_open(&device, "cpu", NULL));
     const fovea_status status =
@@ -51,10 +56,6 @@ fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
 {
     if (!is_wanted(p->device, options))
         return FOVEA_OK;
-    if (options->fallback && options->fallback->backend != fv_backends[0])
-        return fv_fail(FOVEA_EINVAL,
-                       "fallback device %s is not a CPU; set `fallback` to a CPU device or to NULL",
-                       options->fallback->info.id);
     FV_TRY(make(&p->run.fallback, p, options));
     const fovea_plan_info *i = &p->run.fallback.plan->info;
     const uint64_t bytes = fv_size_add(i->weights, fv_plan_activations(i));

@@ -16,11 +16,10 @@ const char *fv_packed_cache_folder(const char *named)
 static fovea_status add_file(void *ctx, const char *path)
 {
     fovea_weights_cache_info *info = ctx;
-    const char *slash = strrchr(path, '/');
     const void *data;
     uint64_t size;
     void *map;
-    if (!fv_packed_file_name(slash ? slash + 1 : path))
+    if (!fv_packed_file_name(fv_os_file_name(path)))
         return FOVEA_OK;
     info->files++;
     if (fv_os_map(path, &data, &size, &map) == FOVEA_OK) {

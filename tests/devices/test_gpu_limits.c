@@ -608,6 +608,9 @@ static void nothing_compiles(void **state)
     float *out = fixture_run(plan, &n);
     assert_memory_equal(out, want, values * sizeof *want);
     fovea_plan_free(plan);
+    options.fallback = device; /* not a CPU, which must not be tried either */
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_ENOTSUP);
+    options.fallback = NULL;
     options.attention = "no such attention"; /* not the device's fault */
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_ENOTSUP);
     assert_non_null(strstr(fovea_error(), "no such attention"));

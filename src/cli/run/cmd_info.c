@@ -60,9 +60,8 @@ static void show_devices(const struct devices *all)
         if (*d->skipped)
             printf(
                 "         not compiled: %s; the driver's compiler did not return from them at an "
-                "earlier start;\n         fovea cache list says more, fovea cache retry lets them "
-                "be "
-                "tried again\n",
+                "earlier start;\n"
+                "         fovea cache list says more, fovea cache retry lets them be tried again\n",
                 d->skipped);
         printf("         %s%s%u %s", d->features, *d->features ? ", " : "", d->units,
                cpu ? "processors" : "compute units");

@@ -351,9 +351,8 @@ static fovea_status load_files(fovea_model *m, const char *path, const char *pre
             FOVEA_EFORMAT,
             "%s only describes a model; give its folder, or the .safetensors file in that folder",
             path);
-    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
     FV_TRY((kind == FV_OS_FOLDER ? fv_store_folder : fv_store_folder_of)(&m->store, path));
-    return load_store(m, kind == FV_OS_FOLDER ? NULL : file, prefix);
+    return load_store(m, kind == FV_OS_FOLDER ? NULL : fv_os_file_name(path), prefix);
 }
 
 /* Finds the family that makes the synthetic model m->name, and the size in its list with which the
