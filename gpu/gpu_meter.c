@@ -39,23 +39,77 @@ static size_t items_of(const fv_gpu_meter *m, size_t group)
     return group * 16 * (m->units ? m->units : 1);
 }
 
-/* Doubles the work until even the shortest of several runs takes long enough. The first run may be
- * longer, because other work delayed it or because some drivers compile at the first launch. */
-static fovea_status measure_compute(const fv_gpu_meter *m, void *k, const uint64_t *buffer,
-                                    uint32_t buffers, const struct effort *effort, double *rate)
+/* A kernel that computes, with its arguments and the work of one run. */
+struct computing {
+    void *kernel;
+    const uint64_t *buffer;
+    uint32_t buffers, iterations;
+    size_t items, group;
+    double shortest; /* seconds of a run */
+};
+
+static fovea_status compute_once(const fv_gpu_meter *m, const struct computing *c,
+                                 uint32_t iterations, double *seconds)
 {
-    const size_t group = m->group(m->device, k), items = items_of(m, group);
+    return m->run(m->device, c->kernel, c->buffer, c->buffers, iterations, c->items, c->group,
+                  seconds);
+}
+
+static fovea_status compute_again(const fv_gpu_meter *m, struct computing *c)
+{
+    double seconds = 0;
+    FV_TRY(compute_once(m, c, c->iterations, &seconds));
+    c->shortest = c->shortest > 0 && c->shortest < seconds ? c->shortest : seconds;
+    return FOVEA_OK;
+}
+
+/* Whether a run takes long enough, and much longer than one that computes nothing: on a loaded
+ * processor every run may wait for a time slice, longer than it computes. */
+static fovea_status is_long(const fv_gpu_meter *m, struct computing *c, const struct effort *effort,
+                            bool *is)
+{
+    enum { TIMES = 4 };
+    double empty = 0;
+    FV_TRY(compute_once(m, c, 0, &empty));
+    FV_TRY(compute_again(m, c));
+    *is = c->shortest >= effort->seconds && c->shortest >= TIMES * empty;
+    return FOVEA_OK;
+}
+
+/* Doubles the iterations until a run takes long enough, twice, because other work may delay one
+ * run. The very first run computes nothing, because some drivers compile at the first launch. */
+static fovea_status compute_begin(const fv_gpu_meter *m, struct computing *c,
+                                  const struct effort *effort)
+{
     const uint32_t most = m->ends_long_loops ? FEW_ITERATIONS : 1u << DOUBLINGS;
-    double seconds = 0, shortest = 0;
-    FV_TRY(m->run(m->device, k, buffer, buffers, 0, items, group, &seconds));
-    for (uint32_t iterations = 1; iterations <= most && shortest < effort->seconds;
-         iterations *= 2) {
-        for (int i = 0; i == 0 || (i < effort->tries && shortest >= effort->seconds); i++) {
-            FV_TRY(m->run(m->device, k, buffer, buffers, iterations, items, group, &seconds));
-            shortest = i == 0 || seconds < shortest ? seconds : shortest;
-        }
-        *rate = effort->flops * iterations * (double)items / (shortest > 1e-9 ? shortest : 1e-9);
+    double seconds;
+    c->group = m->group(m->device, c->kernel);
+    c->items = items_of(m, c->group);
+    FV_TRY(compute_once(m, c, 0, &seconds));
+    for (c->iterations = 1;; c->iterations *= 2) {
+        bool enough = true;
+        c->shortest = 0;
+        for (int i = 0; i < 2 && enough; i++)
+            FV_TRY(is_long(m, c, effort, &enough));
+        if (enough || c->iterations >= most)
+            return FOVEA_OK;
     }
+}
+
+static double compute_rate(const struct computing *c, const struct effort *effort)
+{
+    const double seconds = c->shortest > 1e-9 ? c->shortest : 1e-9;
+    return effort->flops * c->iterations * (double)c->items / seconds;
+}
+
+static fovea_status measure_compute(const fv_gpu_meter *m, void *k, const uint64_t *buffer,
+                                    const struct effort *effort, double *rate)
+{
+    struct computing c = {.kernel = k, .buffer = buffer, .buffers = 1};
+    FV_TRY(compute_begin(m, &c, effort));
+    for (int i = 0; i < effort->tries; i++)
+        FV_TRY(compute_again(m, &c));
+    *rate = compute_rate(&c, effort);
     return FOVEA_OK;
 }
 
@@ -122,7 +176,7 @@ static fovea_status measure(fovea_rates *out, const fv_gpu_meter *m, const struc
     struct probes p = {.bytes = 0};
     fovea_rates r = {0};
     fovea_status status = make_probes(&p, m, effort);
-    FV_THEN(status, measure_compute(m, p.compute, &p.to, 1, effort, &r.flops));
+    FV_THEN(status, measure_compute(m, p.compute, &p.to, effort, &r.flops));
     if (p.fetch) /* initialises what fetch reads */
         FV_THEN(status, measure_move(m, p.move, p.to, p.from, p.bytes, effort, &r.copy));
     FV_THEN(status, measure_move(m, p.move, p.from, p.to, p.bytes, effort, &r.copy));
@@ -152,34 +206,48 @@ static double coarse(double rate)
 
 /* ---- one kernel's rate relative to another's ---- */
 
-static fovea_status run_alone(const fv_gpu_meter *m, void *k, const struct effort *effort,
-                              double *rate)
+enum { OUT, IMAGE, TEXELS, BUFFERS };
+
+/* A kernel that is compared, and the memory that it uses. */
+struct compared {
+    const struct effort *effort;
+    struct computing run;
+    uint64_t buffer[BUFFERS];
+};
+
+static fovea_status compared_begin(struct compared *c, const fv_gpu_meter *m,
+                                   const struct effort *effort)
 {
-    enum { OUT, IMAGE, TEXELS, ALL };
-    const uint64_t results = items_of(m, m->group(m->device, k)) * sizeof(float);
-    uint64_t buffer[ALL] = {0};
-    fovea_status status = m->buffer(&buffer[OUT], m->device, results + effort->bytes);
+    c->effort = effort;
+    FV_TRY(m->kernel(&c->run.kernel, m->device, "compute", effort->which));
+    const size_t items = items_of(m, m->group(m->device, c->run.kernel));
+    FV_TRY(m->buffer(&c->buffer[OUT], m->device, items * sizeof(float) + effort->bytes));
     if (effort == &of_image) {
-        FV_THEN(status, m->buffer(&buffer[TEXELS], m->device, effort->bytes));
-        FV_THEN(status, m->image_of(&buffer[IMAGE], m->device, buffer[TEXELS], effort->bytes));
+        FV_TRY(m->buffer(&c->buffer[TEXELS], m->device, effort->bytes));
+        FV_TRY(m->image_of(&c->buffer[IMAGE], m->device, c->buffer[TEXELS], effort->bytes));
     }
-    FV_THEN(status, measure_compute(m, k, buffer, buffer[IMAGE] ? 2 : 1, effort, rate));
-    for (int i = 0; i < ALL; i++)
-        if (buffer[i])
-            m->release(m->device, buffer[i]);
-    return status;
+    c->run.buffer = c->buffer;
+    c->run.buffers = c->buffer[IMAGE] ? 2 : 1;
+    return compute_begin(m, &c->run, effort);
 }
 
-static double rate_alone(const fv_gpu_meter *m, const struct effort *effort)
+static void compared_end(struct compared *c, const fv_gpu_meter *m)
 {
-    void *k;
-    double rate = 0;
-    if (m->kernel(&k, m->device, "compute", effort->which) != FOVEA_OK)
-        return 0;
-    const fovea_status status = run_alone(m, k, effort, &rate);
-    if (m->drop)
-        m->drop(m->device, k);
-    return status == FOVEA_OK ? rate : 0;
+    if (c->run.kernel && m->drop)
+        m->drop(m->device, c->run.kernel);
+    for (int i = 0; i < BUFFERS; i++)
+        if (c->buffer[i])
+            m->release(m->device, c->buffer[i]);
+}
+
+/* Runs two kernels alternately, so that other work on the machine delays both of them alike. */
+static fovea_status alternate(const fv_gpu_meter *m, struct compared *a, struct compared *b)
+{
+    for (int i = 0; i < a->effort->tries; i++) {
+        FV_TRY(compute_again(m, &a->run));
+        FV_TRY(compute_again(m, &b->run));
+    }
+    return FOVEA_OK;
 }
 
 /* The ratio of two rates, rounded down to quarters, because clocks vary too much for more; below a
@@ -193,16 +261,33 @@ static double ratio(double rate, double to)
     return (r < 1 ? 0.5 : r < MOST ? (double)(int)r : MOST) / STEPS;
 }
 
-static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m, double flops)
+static double compare(const fv_gpu_meter *m, const struct effort *of, const struct effort *to)
 {
-    own[FV_GPU_HALF] = m->half ? ratio(rate_alone(m, &of_half), flops) : 0;
-    own[FV_GPU_DOT] = m->dot ? ratio(rate_alone(m, &of_dot), flops) : 0;
-    const double cached = m->local || m->image ? rate_alone(m, &of_global) : 0;
-    own[FV_GPU_LOCAL] = m->local ? ratio(rate_alone(m, &of_local), cached) : 0;
-    own[FV_GPU_IMAGE] = m->image ? ratio(rate_alone(m, &of_image), cached) : 0;
-    own[FV_GPU_SUBGROUPS] =
-        m->subgroups ? ratio(rate_alone(m, &of_subgroups), rate_alone(m, &of_staged)) : 0;
-    own[FV_GPU_WIDE] = m->wide ? ratio(rate_alone(m, &of_wide), flops) : 0;
+    struct compared a = {.effort = NULL}, b = {.effort = NULL};
+    fovea_status status = compared_begin(&a, m, of);
+    FV_THEN(status, compared_begin(&b, m, to));
+    FV_THEN(status, alternate(m, &a, &b));
+    compared_end(&a, m);
+    compared_end(&b, m);
+    return status == FOVEA_OK ? ratio(compute_rate(&a.run, of), compute_rate(&b.run, to)) : 0;
+}
+
+static void measure_ratios(double own[FV_GPU_RATES], const fv_gpu_meter *m)
+{
+    const struct {
+        bool measured;
+        int of;
+        const struct effort *effort, *to;
+    } all[] = {
+        {m->half, FV_GPU_HALF, &of_half, &rough},
+        {m->dot, FV_GPU_DOT, &of_dot, &rough},
+        {m->local, FV_GPU_LOCAL, &of_local, &of_global},
+        {m->image, FV_GPU_IMAGE, &of_image, &of_global},
+        {m->subgroups, FV_GPU_SUBGROUPS, &of_subgroups, &of_staged},
+        {m->wide, FV_GPU_WIDE, &of_wide, &rough},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        own[all[i].of] = all[i].measured ? compare(m, all[i].effort, all[i].to) : 0;
 }
 
 /* Another process may have measured in the meantime; if it has stored its rates, they are used. */
@@ -216,7 +301,7 @@ static fv_gpu_rates rates_now(const fv_gpu_meter *m)
             return (fv_gpu_rates){.tried = true};
         }
         double own[FV_GPU_RATES] = {coarse(now.flops), coarse(now.copy)};
-        measure_ratios(own, m, now.flops);
+        measure_ratios(own, m);
         if (!fv_gpu_store_rates(m->store, kept)) {
             fv_gpu_store_keep_rates(m->store, own);
             memcpy(kept, own, sizeof kept);
