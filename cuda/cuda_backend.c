@@ -2,6 +2,7 @@
  * memory. All calls from outside go through this file, which makes the device's context current for
  * their duration. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "cuda/cuda_import.h"
@@ -89,7 +90,11 @@ static fovea_status set_up(fv_device *d, int index, const fovea_device_options *
                   : shown                           ? 0.02
                                                     : 0;
     FV_TRY(fv_cuda_identify(&identity, d));
-    return fv_gpu_store_open(&d->store, d, &fv_cuda_compiler, identity, options);
+    FV_TRY(fv_gpu_store_open(&d->store, d, &fv_cuda_compiler, identity, options));
+    FV_TRY(fv_cuda_enter(d));
+    fv_cuda_try_compiler(d);
+    fv_cuda_leave();
+    return FOVEA_OK;
 }
 
 static fovea_status open_device(fv_device **out, const char *which,
@@ -114,6 +119,7 @@ static fovea_status open_device(fv_device **out, const char *which,
 static void describe_device(const fv_device *d, fovea_device_info *out)
 {
     fv_cuda_fill_info(out, d->index, d);
+    memcpy(out->compiler, d->compiler, sizeof out->compiler);
     fv_gpu_store_skipped(&d->store, out->skipped, sizeof out->skipped);
 }
 

@@ -35,6 +35,7 @@ struct fv_device {
     uint32_t features; /* enum fv_need */
     /* The target that NVRTC compiles for: "sm_87", "compute_90"; "" if it cannot. */
     char target[32];
+    char compiler[FV_GPU_WORDS]; /* as in fovea_device_info */
     double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
     /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
      * and objects that it may still use are not released. broken: the process's context is unusable
@@ -135,6 +136,9 @@ void fv_cuda_probe_options(char out[FV_CUDA_PROBE], int which);
 /* Approximate rates of the device, measured on the first call; a lower bound if they cannot be
  * measured. */
 fv_gpu_rates fv_cuda_measure(fv_device *d);
+/* Sets d->compiler: compiles a kernel that measures the rates, which the first plan needs anyway.
+ */
+void fv_cuda_try_compiler(fv_device *d);
 /* Peak rates, measured now. */
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
 

@@ -106,6 +106,17 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .run = run_measured};
 }
 
+void fv_cuda_try_compiler(fv_device *d)
+{
+    enum { RATES = 5 }; /* FV_PROBE_RATES of probe.cl */
+    void *k;
+    if (!*d->target)
+        return; /* the quirks of the device say what is missing */
+    const bool works = kernel(&k, d, "compute", RATES) == FOVEA_OK;
+    snprintf(d->compiler, sizeof d->compiler, "%s%s",
+             works ? "works" : "builds nothing: ", works ? "" : fovea_error());
+}
+
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out)
 {
     const fv_gpu_meter m = meter_of(d);

@@ -37,7 +37,7 @@ typedef struct fovea_device_info {
     char imports[256]; /* the ways in which the device accesses external images: the values that
                           fovea_external_image_info.method may have, with "; " between them. "" for
                           the CPU, which reads all memory that the host can read */
-    /* Of an open device that compiles its kernels; otherwise "". */
+    /* Of an open device that compiles its kernels; otherwise "", as for CUDA without NVRTC. */
     char compiler[256]; /* "works", or "builds nothing: " and the reason */
     char skipped[256]; /* the programs that are not compiled, because this driver's compiler did not
                           return from them, with ", " between them: see fovea_cache_retry */

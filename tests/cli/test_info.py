@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""test_info.py: `fovea info` reports in one line each which part of OpenCL is missing.
+"""test_info.py: `fovea info` reports in one line each which part of OpenCL is missing, and whether compilers work.
 
-    test_info.py path/to/fovea
+    test_info.py path/to/fovea [CUDA_EMULATOR]
 
 Standard library only.
 """
@@ -48,6 +48,19 @@ def compilers(exe, folder):
     return [works, told]
 
 
+def nvrtc(exe, folder, emulator):
+    """Says of a CUDA device whether NVRTC compiles for it, and nothing of a compiler where NVRTC is missing."""
+    settings = {"FOVEA_CACHE": os.path.join(folder, "cuda"), "FOVEA_CUDA": emulator}
+    told = []
+    for library in emulator, "missing":
+        devices = json.loads(info(exe, dict(settings, FOVEA_NVRTC=library), "--json")[1])["devices"]
+        told += [(d["compiler"], "no NVRTC" in d["quirks"]) for d in devices if d["id"] == "cuda:0"]
+    right = told == [("works", False), ("", True)]
+    if not right:
+        print("nvrtc: %s" % told)
+    return right
+
+
 def main():
     exe = os.path.abspath(sys.argv[1])
     passed, failed, skipped = 0, 0, 0
@@ -85,7 +98,8 @@ def main():
             passed, failed = passed + good, failed + (not good)
             if not good:
                 print("%s: %s, devices: %s" % (name, lines, devices))
-        for good in compilers(exe, folder):
+        emulator = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
+        for good in compilers(exe, folder) + [nvrtc(exe, folder, emulator) if emulator else None]:
             passed, failed, skipped = passed + (good is True), failed + (good is False), skipped + (good is None)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     return 1 if failed else 0
