@@ -16,8 +16,9 @@
 #   sh tests/run.sh quick PATTERN    the same in one suite: quick, slow or device
 #   sh tests/run.sh toolkits [VERSION]   the CUDA programs of all plans with the NVRTC of each of CUDA's versions, or of
 #                             one (12.6), which pip installs in build/toolkits; hours. `all` has a sample
-#   sh tests/run.sh drivers [NAME]   OpenCL drivers that this machine lacks, unpacked in build/drivers, and its own;
-#                             NAME selects those whose names contain it: devices/drivers.py lists them
+#   sh tests/run.sh drivers [NAME] [--all]   OpenCL drivers that this machine lacks, unpacked in build/drivers, and
+#                             its own; NAME selects those whose names contain it: devices/drivers.py lists them;
+#                             --all runs every golden case
 #
 # BUILD names the build directory. The whole golden set is used where ../shared/golden holds it.
 set -eu
@@ -46,7 +47,7 @@ case $#$pattern in
 0 | 1[!-]*) ;;
 *)
     echo "usage: run.sh [quick | slow | device | all] [PATTERN], run.sh touched [COMMIT], run.sh toolkits [VERSION]," \
-        "run.sh drivers [NAME]" >&2
+        "run.sh drivers [NAME] [--all]" >&2
     exit 1
     ;;
 esac

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """drivers.py: runs Fovea on OpenCL drivers that it fetches, and on those of the machine, and prints a table.
 
-    drivers.py path/to/build [NAME]
+    drivers.py path/to/build [NAME] [--all]
 
-NAME selects the drivers whose names contain it. Intel's runtime comes from Python's package index, other drivers
+NAME selects the drivers whose names contain it, and --all runs every golden case instead of a sample. Intel's runtime comes from Python's package index, other drivers
 from Debian's releases, each in a Debian of its own; all of them are unpacked in build/drivers, and nothing is
 installed. Debian's releases need root and debootstrap. A driver that cannot be fetched is skipped.
 
@@ -15,6 +15,7 @@ above the table name every case that failed. Standard library only.
 """
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,8 @@ sys.path.append(os.path.join(HERE, "..", "models"))
 import test_devices
 import test_golden
 
-LIMIT = 180  # seconds of one process
+LIMIT = 180  # seconds of processor time of one process
+MAX_WAIT = 4 * LIMIT  # seconds of one process that waits for others, or for nothing
 MAX_HUNG = 3  # processes that may reach the limit, before the driver's other cases are left out
 MODELS, OPERATORS = 6, 8  # one in this number of golden cases is run
 TYPES = {"f32": ["--compute", "f32"], "f16": ["--dtype", "f16"], "bf16": ["--dtype", "bf16"],
@@ -146,23 +148,28 @@ def end_of(text):
 
 
 class Launcher:
-    """Runs the program on one driver, with a limit of time, and counts the processes that ended badly."""
+    """Runs the program on one driver, with limits of time, and counts the processes that ended badly."""
 
-    def __init__(self, command, limit=LIMIT):
-        self.command, self.limit = command, limit
+    def __init__(self, command, limit=LIMIT, wait=MAX_WAIT):
+        self.command, self.limit, self.wait = command, limit, wait
         self.ended, self.hung, self.output = 0, 0, ""
 
     def __call__(self, arguments):
         """Exit status and message of a process, as test_golden.launch returns them."""
         process = subprocess.Popen(self.command(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   errors="replace", start_new_session=True)
+                                   errors="replace", start_new_session=True,
+                                   preexec_fn=lambda: resource.setrlimit(
+                                       resource.RLIMIT_CPU, (self.limit, self.limit + 1)))
         try:
-            self.output, errors = process.communicate(timeout=self.limit)
+            self.output, errors = process.communicate(timeout=self.wait)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             self.hung += 1
-            return -1, "no result after %d s" % self.limit
+            return -1, "no result after %d s" % self.wait
+        if process.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU):
+            self.hung += 1
+            return -1, "no result after %d s of processor time" % self.limit
         by_signal = process.returncode < 0 or process.returncode > 128
         if by_signal or (process.returncode and "fovea: " not in errors and not self.output):
             self.ended += 1
@@ -212,11 +219,12 @@ def table(rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def selected(cases):
+def selected(cases, every_case):
     """The golden cases to run: (kind, case)."""
     models = [c for c in cases if c.name.startswith("models/")]
     operators = [c for c in cases if not c.name.startswith("models/") and not c.long]
-    return [("operators", c) for c in operators[::OPERATORS]] + [("models", c) for c in models[::MODELS]]
+    steps = (1, 1) if every_case else (OPERATORS, MODELS)
+    return [("operators", c) for c in operators[::steps[0]]] + [("models", c) for c in models[::steps[1]]]
 
 
 def timed(row, launch, exe, key, options, start):
@@ -278,7 +286,8 @@ def try_driver(name, provider, icd, environment, exe, shared, folder, cases):
     return row
 
 
-def main(build, match=""):
+def main(build, *options):
+    match = ([o for o in options if o != "--all"] + [""])[0]
     build = os.path.abspath(build)
     exe, folder = os.path.join(build, "src", "cli", "fovea"), os.path.join(build, "drivers")
     os.makedirs(folder, exist_ok=True)
@@ -286,7 +295,7 @@ def main(build, match=""):
     if not chosen:
         raise SystemExit("no driver has a name like %s; there are %s" % (match, ", ".join(d[0] for d in DRIVERS)))
     shared = sorted({test_golden.ROOT, build, test_golden.golden_folder()})
-    cases = selected(test_golden.cases(exe, ""))
+    cases = selected(test_golden.cases(exe, ""), "--all" in options)
     rows, skipped = [], 0
     for name, provider, icd, environment in chosen:
         try:

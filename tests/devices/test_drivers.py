@@ -13,7 +13,7 @@ import drivers
 
 def shell(text):
     """A launcher of a shell command, whatever program it is asked to run."""
-    return drivers.Launcher(lambda arguments: ["sh", "-c", text], limit=1)
+    return drivers.Launcher(lambda arguments: ["sh", "-c", text], limit=1, wait=1)
 
 
 class Launching(unittest.TestCase):
@@ -49,6 +49,12 @@ class Launching(unittest.TestCase):
             self.assertEqual((launch.ended, launch.hung), (0, drivers.MAX_HUNG))
             self.assertTrue(launch.gave_up())
             self.assertFalse(os.path.exists(late))
+
+
+    def test_a_process_that_computes_for_too_long_is_counted_however_long_it_waits(self):
+        launch = drivers.Launcher(lambda arguments: ["sh", "-c", "while :; do :; done"], limit=1, wait=60)
+        self.assertIn("no result after 1 s of processor time", launch(["fovea"])[1])
+        self.assertEqual((launch.ended, launch.hung), (0, 1))
 
 
 class Table(unittest.TestCase):
