@@ -15,8 +15,6 @@
 
 /* ---- families ---- */
 
-static const fv_processor_colours3 as_is = {{0, 0, 0}, {1, 1, 1}};
-
 /* `edge` and `crop` are in pixels for a native size of 224; for other sizes they are scaled in
  * proportion. */
 static const struct rule {
@@ -43,7 +41,7 @@ static const struct rule {
     [FV_PROCESSOR_OWL] = {EXACT, CUBIC, 224, 0, &fv_colours_clip, BYTES, WHITE},
     [FV_PROCESSOR_OWLV2] = {EXACT, LINEAR, 224, 0, &fv_colours_clip, FLOAT, WHITE},
     [FV_PROCESSOR_CLIP] = {SHORT, CUBIC, 224, 224, &fv_colours_clip, BYTES, WHITE},
-    [FV_PROCESSOR_RADIO] = {SHORT, CUBIC, 224, 224, &as_is, BYTES, WHITE},
+    [FV_PROCESSOR_RADIO] = {SHORT, CUBIC, 224, 224, &fv_colours_none, BYTES, WHITE},
     [FV_PROCESSOR_NAFLEX] = {FOVEA_RESIZE_PATCHES, LINEAR, 0, 0, &fv_colours_half, BYTES, DROP},
     [FV_PROCESSOR_SAM] = {FOVEA_RESIZE_LONG, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, WHITE},
     [FV_PROCESSOR_EOMT] = {FOVEA_RESIZE_BOUNDED, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
@@ -56,6 +54,9 @@ static const struct rule {
     [FV_PROCESSOR_VITPOSE] = {FOVEA_RESIZE_BOX, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
     [FV_PROCESSOR_SWIN] = {EXACT, CUBIC, 256, 224, &fv_colours_imagenet, PILLOW, DROP},
     [FV_PROCESSOR_RF_DETR] = {EXACT, LINEAR, 224, 0, &fv_colours_imagenet, FLOAT, DROP},
+    [FV_PROCESSOR_BLIP] = {EXACT, CUBIC, 224, 0, &fv_colours_clip, BYTES, WHITE},
+    [FV_PROCESSOR_PIXIO] = {EXACT, CUBIC, 224, 0, &fv_colours_imagenet, BYTES, WHITE},
+    [FV_PROCESSOR_TIPS] = {EXACT, LINEAR, 224, 0, &fv_colours_none, BYTES, WHITE},
 #undef EXACT
 #undef SHORT
 #undef LINEAR

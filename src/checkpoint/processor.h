@@ -9,6 +9,7 @@
  * that the position table was made for. Each line lists the class in transformers, the resize, its
  * filter, a centre crop if there is one ("centre"), and the mean and standard deviation. */
 enum fv_processor {
+    FV_PROCESSOR_UNSET,
     FV_PROCESSOR_VIT,     /* ViTImageProcessor: to native, bilinear, mean and std 0.5 */
     FV_PROCESSOR_DEIT,    /* DeiTImageProcessor: to native * 256/224, bicubic, centre, 0.5 */
     FV_PROCESSOR_DINOV2,  /* DINOv2's: short side 256, bicubic, centre 224, ImageNet */
@@ -34,6 +35,9 @@ enum fv_processor {
     FV_PROCESSOR_SWIN,    /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre,
                              ImageNet; from 384 pixels on: to native, without a crop */
     FV_PROCESSOR_RF_DETR, /* RfDetrImageProcessor: to native, bilinear, floats, ImageNet */
+    FV_PROCESSOR_BLIP,    /* BlipImageProcessor, GotOcr2ImageProcessor: to native, bicubic, CLIP */
+    FV_PROCESSOR_PIXIO,   /* Pixio's: to native, bicubic, ImageNet */
+    FV_PROCESSOR_TIPS,    /* Tipsv2ImageProcessor: to native, bilinear, values from 0 to 1 */
 };
 
 fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_width,

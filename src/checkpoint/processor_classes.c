@@ -15,7 +15,8 @@ const fv_processor_colours3 fv_colours_imagenet = {{0.485f, 0.456f, 0.406f},
                                                    {0.229f, 0.224f, 0.225f}},
                             fv_colours_clip = {{0.48145466f, 0.4578275f, 0.40821073f},
                                                {0.26862954f, 0.26130258f, 0.27577711f}},
-                            fv_colours_half = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
+                            fv_colours_half = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}},
+                            fv_colours_none = {{0, 0, 0}, {1, 1, 1}};
 
 /* The common fields that are read, and those that do not change how a picture from a file is
  * preprocessed: names of classes, formats of input and output, numbers of tokens. Fields with "="
@@ -40,6 +41,16 @@ static const char of_vitpose[] = "do_affine_transform=true normalize_factor";
 static const char of_eomt[] = "do_split_image ignore_index num_labels";
 static const char of_rf_detr[] = "do_convert_annotations format max_size pad_and_return_pixel_mask";
 static const char of_llava_next[] = "image_grid_pinpoints";
+static const char of_flava[] =
+    "codebook_crop_size codebook_do_center_crop codebook_do_convert_rgb codebook_do_map_pixels "
+    "codebook_do_normalize codebook_do_rescale codebook_do_resize codebook_image_mean "
+    "codebook_image_std codebook_resample codebook_rescale_factor codebook_size input_size_patches "
+    "mask_group_max_aspect_ratio mask_group_max_patches mask_group_min_aspect_ratio "
+    "mask_group_min_patches return_codebook_pixels return_image_mask total_mask_patches";
+static const char of_got_ocr2[] = "crop_to_patches max_patches min_patches";
+static const char of_gemma3[] =
+    "do_pan_and_scan pan_and_scan_max_num_crops pan_and_scan_min_crop_size "
+    "pan_and_scan_min_ratio_to_activate";
 #define BOX(w, h)                                                                                  \
     {                                                                                              \
         .width = (w), .height = (h)                                                                \
@@ -58,21 +69,22 @@ static const char of_llava_next[] = "image_grid_pinpoints";
         .shortest = (short), .longest = (long)                                                     \
     }
 static const fv_processor_class classes[] = {
-    {"ViT", " vit ijepa swin ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR, &fv_colours_half, SQUARE(224),
-     .square = true, .fields = ""},
+    {"ViT", " vit vit_msn vit_mae ijepa swin clipseg ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR,
+     &fv_colours_half, SQUARE(224), .square = true, .fields = ""},
     {"DeiT", " deit ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_half, SQUARE(256), 224,
      .crops = true, .square = true, .fields = ""},
-    {"Bit", " dinov2 dinov2_with_registers ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
-     SHORT(224), 224, .crops = true, .converts = true, .fields = ""},
-    {"CLIP", " clip clip_vision_model vipllava ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
-     &fv_colours_clip, SHORT(224), 224, .crops = true, .converts = true, .fields = of_clip},
+    {"Bit", " dinov2 dinov2_with_registers pixio ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
+     &fv_colours_clip, SHORT(224), 224, .crops = true, .converts = true, .fields = ""},
+    {"CLIP", " clip clip_vision_model vipllava metaclip_2 altclip kosmos-2 git ", FV_WAY_PLAIN,
+     FOVEA_FILTER_BICUBIC, &fv_colours_clip, SHORT(224), 224, .crops = true, .converts = true,
+     .fields = of_clip},
     {"DINOv3ViT", " dinov3_vit ", FV_WAY_RESCALE, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
      SQUARE(224), .square = true, .fields = ""},
     {"OwlViT", " owlvit owlvit_vision_model ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
      SQUARE(768), 768, .square = true, .converts = true, .fields = of_owl},
     {"Owlv2", " owlv2 owlv2_vision_model ", FV_WAY_BLUR, FOVEA_FILTER_BILINEAR, &fv_colours_clip,
      SQUARE(960), .pads = true, .square = true, .converts = true, .fields = of_owl},
-    {"Siglip", " siglip siglip_vision_model paligemma ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
+    {"Siglip", " siglip siglip_vision_model paligemma colpali ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
      &fv_colours_half, SQUARE(224), .converts = true, .fields = ""},
     {"Siglip2",
      " siglip2 siglip2_vision_model ",
@@ -88,8 +100,9 @@ static const fv_processor_class classes[] = {
      LONG(4 * 364), .pads = true, .square = true, .converts = true, .fields = of_idefics},
     {"SmolVLM", " smolvlm smolvlm_vision ", FV_WAY_TILES, FOVEA_FILTER_LANCZOS, &fv_colours_half,
      LONG(4 * 364), .pads = true, .square = true, .converts = true, .fields = of_idefics},
-    {"Sam", " sam sam_vision_model ", FV_WAY_LONG, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
-     LONG(1024), .pads = true, .square = true, .converts = true, .fields = of_sam},
+    {"Sam", " sam sam_vision_model sam_hq sam_hq_vision_model ", FV_WAY_LONG, FOVEA_FILTER_BILINEAR,
+     &fv_colours_imagenet, LONG(1024), .pads = true, .square = true, .converts = true,
+     .fields = of_sam},
     {"DPT", " depth_anything ", FV_WAY_FIT, FOVEA_FILTER_BICUBIC, &fv_colours_half, SQUARE(384),
      .square = true, .fields = of_dpt},
     {"VitPose", " vitpose vitpose_backbone ", FV_WAY_BOX, FOVEA_FILTER_BILINEAR,
@@ -105,6 +118,18 @@ static const fv_processor_class classes[] = {
      .fields = of_llava_next},
     {"LlavaOnevision", " llava_onevision ", FV_WAY_WHOLE, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
      SQUARE(384), .pads = true, .converts = true, .fields = of_llava_next},
+    {"Blip", " blip blip-2 instructblip ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
+     SQUARE(384), .square = true, .converts = true, .fields = ""},
+    {"ChineseCLIP", " chinese_clip chinese_clip_vision_model ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
+     &fv_colours_clip, SHORT(224), 224, .crops = true, .converts = true, .fields = ""},
+    {"Flava", " flava ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip, SQUARE(224), 224,
+     .crops = true, .square = true, .fields = of_flava},
+    {"GotOcr2", " got_ocr2 internvl qianfan_ocr aya_vision ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
+     &fv_colours_clip, SQUARE(384), .square = true, .converts = true, .fields = of_got_ocr2},
+    {"Gemma3", " gemma3 shieldgemma2 t5gemma2 ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR,
+     &fv_colours_half, SQUARE(224), .square = true, .converts = true, .fields = of_gemma3},
+    {"Tipsv2", " tipsv2 tipsv2_vision_model ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR,
+     &fv_colours_none, SQUARE(448), .square = true, .converts = true, .fields = ""},
 };
 #undef BOX
 #undef SQUARE

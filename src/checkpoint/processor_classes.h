@@ -30,7 +30,8 @@ typedef struct fv_processor_size {
 typedef struct fv_processor_colours3 {
     float mean[3], std[3];
 } fv_processor_colours3;
-extern const fv_processor_colours3 fv_colours_imagenet, fv_colours_clip, fv_colours_half;
+extern const fv_processor_colours3 fv_colours_imagenet, fv_colours_clip, fv_colours_half,
+    fv_colours_none;
 
 struct fv_processor_class {
     const char *name;

@@ -85,6 +85,12 @@ def cases():
                 image_grid_pinpoints=[[64, 32], [32, 64]])
     out |= both("LlavaOnevision", "LlavaOnevisionImageProcessor", TALL, size=size(32, 32),
                 image_grid_pinpoints=[[64, 32], [32, 64]])
+    out |= both("Blip", "BlipImageProcessor", LARGE, size=size(32, 40))
+    out |= both("ChineseCLIP", "ChineseCLIPImageProcessor", TALL, size=edge, **crop)
+    out |= both("Flava", "FlavaImageProcessor", LARGE, size=size(40, 36), crop_size=size(32, 32))
+    out |= both("GotOcr2", "GotOcr2ImageProcessor", TALL, size=size(32, 32), min_patches=1, max_patches=6)
+    out |= both("Gemma3", "Gemma3ImageProcessor", LARGE, size=size(32, 32), do_pan_and_scan=False)
+    out["Tipsv2"] = one("Tipsv2ImageProcessor", LARGE, size=size(32, 32))
     for n, picture in (("large", LARGE), ("small", SMALL), ("tall", TALL)):
         out["DINOv3, " + n] = one("DINOv3ViTImageProcessorFast", picture, size=size(32, 36))
         out["Owlv2, " + n] = one("Owlv2ImageProcessor", picture, size=size(32, 32))
