@@ -180,6 +180,27 @@ fovea_status fv_config_section(fv_config *out, const fv_config *c, const char *k
     return FOVEA_OK;
 }
 
+fovea_status fv_config_tower(fv_config *out, const fv_config *c)
+{
+    static const struct {
+        const char *outer, *inner, *name;
+    } others[] = {
+        {"image_config", NULL, "image_config"},
+        {"vlm_config", "vision_config", "vlm_config.vision_config"},
+        {"encoder", "vision_config", "encoder.vision_config"},
+        {"encoder", NULL, "encoder"},
+    };
+    FV_TRY(fv_config_section(out, c, "vision_config"));
+    for (size_t i = 0; i < sizeof others / sizeof *others && !out->object; i++) {
+        json_t *section = json_object_get(c->object, others[i].outer);
+        if (others[i].inner)
+            section = json_object_get(section, others[i].inner);
+        if (json_is_object(section))
+            *out = (fv_config){c->file, others[i].name, section};
+    }
+    return FOVEA_OK;
+}
+
 /* Returns whether a text consists of letters, digits and the separators of model names. */
 static bool is_name(const char *text)
 {

@@ -57,6 +57,9 @@ fovea_status fv_config_type(const char **out, const fv_config *c);
 
 /* Gets a section. out->object is NULL if there is no such section. */
 fovea_status fv_config_section(fv_config *out, const fv_config *c, const char *key);
+/* Finds the section of the vision tower in the configuration of a larger model. Its object is NULL
+ * if there is no such section. */
+fovea_status fv_config_tower(fv_config *out, const fv_config *c);
 
 /* Reads a size in pixels: a number (both sides, and *square is set), a pair [height, width], or an
  * object with "height" and "width". If the field is absent, nothing changes. */

@@ -64,12 +64,15 @@ typedef struct fv_feed {
 typedef struct fv_family {
     const char *name;
     const char *types; /* the model types of the family, for messages: "vit, deit, ..." */
+    /* Returns the type with an index, for messages, or NULL after the last one. NULL if `types`
+     * lists all. */
+    const char *(*type)(size_t i);
     /* two tensors by which messages recognise the family, the first without "weight"; NULL if no
      * tensor is unique to the family */
     const char *sign, *second_sign;
     const char *attention; /* the attention of models whose config.json does not name one */
     const void *form;      /* data of this family, for code that families share */
-    bool (*owns)(const char *model_type); /* NULL if `types` is the family's only type */
+    bool (*owns)(const char *model_type); /* NULL if `types` has all types */
     /* Fills model->info (with the family's preprocessing), model->roles and model->outputs. */
     fovea_status (*read)(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);

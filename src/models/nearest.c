@@ -24,12 +24,10 @@ uint32_t fv_nearest_distance(const char *a, const char *b)
     return row[n];
 }
 
-size_t fv_nearest_name(const char **at, const char *list, const char *type)
+void fv_nearest_name(const char **at, size_t *letters, uint32_t *least, const char *list,
+                     const char *type)
 {
     static const char between[] = ", ";
-    size_t best = 0;
-    /* names with a larger distance are not similar */
-    uint32_t least = (uint32_t)strlen(type) / 4 + 1;
     for (size_t n; *(list += strspn(list, between)); list += n) {
         char name[LETTERS + 1] = "";
         n = strcspn(list, between);
@@ -37,11 +35,10 @@ size_t fv_nearest_name(const char **at, const char *list, const char *type)
             continue;
         memcpy(name, list, n);
         const uint32_t distance = fv_nearest_distance(name, type);
-        if (distance >= least)
+        if (distance >= *least)
             continue;
-        least = distance;
+        *least = distance;
         *at = list;
-        best = n;
+        *letters = n;
     }
-    return best;
 }

@@ -18,8 +18,10 @@ bool fv_vit_nearest(fv_nearest *out, const fv_source *source);
 /* Returns the edit distance of two texts: the number of letters to add, remove or change. */
 uint32_t fv_nearest_distance(const char *a, const char *b);
 
-/* Finds the name in a list, such as "vit, deit, dinov2", that is most similar to `type`. Returns
- * its length in bytes, and sets *at to its beginning. Returns 0 if no name is similar. */
-size_t fv_nearest_name(const char **at, const char *list, const char *type);
+/* Finds the name in a list, such as "vit, deit, dinov2", that is most similar to `type`. If its
+ * distance is less than *least, sets *least to the distance, *at to the beginning of the name and
+ * *letters to its length in bytes. */
+void fv_nearest_name(const char **at, size_t *letters, uint32_t *least, const char *list,
+                     const char *type);
 
 #endif

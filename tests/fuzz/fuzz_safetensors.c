@@ -51,7 +51,19 @@ static void read_as_model(const fv_source *source, json_t *json)
 static void read_as_checkpoint(const uint8_t *data, size_t size)
 {
     static const char *const types[] = {
-        "vit", "deit", "dinov2", "dinov2_with_registers", "clip", "siglip", "vit_base_patch16_224",
+        "vit",
+        "deit",
+        "dinov2",
+        "dinov2_with_registers",
+        "clip",
+        "siglip",
+        "vit_base_patch16_224",
+        "blip",
+        "git",
+        "internvl",
+        "janus",
+        "pixio",
+        "tipsv2",
     };
     fv_source *source;
     fv_blob bytes;

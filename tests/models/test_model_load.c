@@ -27,7 +27,7 @@ static void unusable_configurations_are_refused(void **state)
          "must be a string"},
         {"{}", FOVEA_EFORMAT, "model_type"},
         {"{\"model_type\":3}", FOVEA_EFORMAT, "\"model_type\" must be a string"},
-        {"{\"model_type\":\"resnet\"}", FOVEA_ENOTSUP, "supported types are vit"},
+        {"{\"model_type\":\"resnet\"}", FOVEA_ENOTSUP, "docs/models.md lists the supported types"},
         {"{\"model_type\":\"vit\"}", FOVEA_EFORMAT, "none of the tensor names of a vit"},
         {"{\"model_type\":\"dinov2\"}", FOVEA_EFORMAT, "heads"},
         {DINOV2_CONFIG(",\"fovea\":[]"), FOVEA_EFORMAT, "\"fovea\" must be an object"},

@@ -47,7 +47,7 @@ class Sam(unittest.TestCase):
         self.refused('"model_args.window_size" must be', arguments={"window_size": 1 << 20})
         self.refused('"model_args.window_size" must be', arguments={"window_size": "4"})
         self.refused("attn.rel_pos_h", arguments={"window_size": 5})
-        self.refused('"model_args.global_attn_indexes[0]" must be', arguments={"global_attn_indexes": [3]})
+        self.refused('"model_args.global_attn_indexes[0]" must be', arguments={"global_attn_indexes": [4096]})
         self.refused('"model_args.global_attn_indexes[1]" must be', arguments={"global_attn_indexes": [1, -1]})
         self.refused('"model_args.global_attn_indexes[0]" must be', arguments={"global_attn_indexes": ["2"]})
         self.refused('"model_args.global_attn_indexes" must be', arguments={"global_attn_indexes": "2"})

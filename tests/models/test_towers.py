@@ -226,5 +226,33 @@ class Towers(unittest.TestCase):
         self.outputs(out, "clip-vision-02")
 
 
+    def test_other_names_refuse_what_they_cannot_compute(self):
+        """Fields of ViTs with other names that change the result, or that do not fit the tensors."""
+        for model, section, fields, says in (
+                ("alias-pixio-01", None, {"n_cls_tokens": 4096}, "embeddings.cls_token"),
+                ("alias-pixio-01", None, {"n_cls_tokens": 0}, '"n_cls_tokens" must be'),
+                ("alias-pixio-01", None, {"n_cls_tokens": 1e99}, '"n_cls_tokens" must be'),
+                ("alias-internvl-01", "vision_config", {"use_qk_norm": True}, "use_qk_norm"),
+                ("alias-internvl-01", "vision_config", {"norm_type": "rms_norm"}, "norm_type"),
+                ("alias-internvl-01", "vision_config", {"attention_bias": True}, "q_proj.bias"),
+                ("alias-internvl-01", "vision_config", {"use_mean_pooling": "x"}, "use_mean_pooling"),
+                ("alias-internvl-01", "vision_config", {"use_mean_pooling": False}, "layernorm.weight"),
+                ("alias-tipsv2-01", None, {"num_register_tokens": 9}, "register_tokens"),
+                ("alias-colpali-01", "vlm_config", {"vision_config": 3}, "colpali"),
+                ("alias-flava-01", None, {"image_config": 3}, "is not known"),
+                ("alias-git-01", "vision_config", {"num_attention_heads": 5}, "5 heads"),
+                ("alias-got-ocr2-01", None, {"window_size": 5}, "rel_pos_h")):
+            folder = os.path.join(self.folder, "changed")
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(os.path.join(MODELS, model), folder)
+            config = config_of(model)
+            (config[section] if section else config).update(fields)
+            with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+                json.dump(config, f)
+            p = self.fovea("plan", folder)
+            self.assertEqual(p.returncode, 7, (model, fields, p.stderr))
+            self.assertIn(says, p.stderr, (model, fields))
+
+
 if __name__ == "__main__":
     counted.main()

@@ -310,10 +310,11 @@ static void messages_say_what_helps(void **state)
     expect_failure(FOVEA_ENOTSUP, "{\"model_type\": \"dinov2\"}, the type that");
     const struct line nothing[] = {{"x", 1, 1, {99}}, {NULL, 0, 0, {0}}};
     write_renamed(nothing, same, typo);
-    expect_failure(FOVEA_ENOTSUP, "did you mean \"dinov2\"?");
-    expect_failure(FOVEA_ENOTSUP, "gated_deltanet"); /* the last known attention */
+    expect_failure(FOVEA_ENOTSUP, "the most similar type is \"dinov2\"");
+    write_renamed(nothing, same, "{\"model_type\":\"blip_2_vision_modell\"}");
+    expect_failure(FOVEA_ENOTSUP, "the most similar type is \"blip_2_vision_model\"");
     write_renamed(nothing, same, "{\"model_type\":\"swin\"}");
-    expect_failure(FOVEA_ENOTSUP, "is not supported; supported types are");
+    expect_failure(FOVEA_ENOTSUP, "is not supported; docs/models.md lists the");
     write_renamed(dinov2, same, "{\"model_type\":\"clip\"}");
     expect_failure(FOVEA_EFORMAT, "\"fovea\": {\"model_type\": \"dinov2\"}");
     /* The message names a tensor that determines a size. */
@@ -354,15 +355,22 @@ static void long_messages_lose_their_middle(void **state)
 static void names_are_compared(void **state)
 {
     static const char list[] = "vit, deit, dinov2, vit_*, rf_detr";
-    const char *at;
+    const char *at = NULL;
+    size_t letters = 0;
+    uint32_t least = 2;
     (void)state;
     assert_int_equal(fv_nearest_distance("kitten", "sitting"), 3);
     assert_int_equal(fv_nearest_distance("", "abc"), 3);
     assert_int_equal(fv_nearest_distance("abc", ""), 3);
-    assert_int_equal(fv_nearest_name(&at, list, "rfdetr"), strlen("rf_detr"));
+    fv_nearest_name(&at, &letters, &least, list, "swin");
+    fv_nearest_name(&at, &letters, &least, list, "");
+    assert_int_equal(letters, 0);
+    fv_nearest_name(&at, &letters, &least, list, "rfdetr");
     assert_ptr_equal(at, strstr(list, "rf_detr"));
-    assert_int_equal(fv_nearest_name(&at, list, "swin"), 0);
-    assert_int_equal(fv_nearest_name(&at, list, ""), 0);
+    assert_int_equal(letters, strlen("rf_detr"));
+    assert_int_equal(least, 1);
+    fv_nearest_name(&at, &letters, &least, "rfdetrs", "rfdetr"); /* not nearer */
+    assert_ptr_equal(at, strstr(list, "rf_detr"));
 }
 
 #define HEARD(f) cmocka_unit_test_setup_teardown(f, listen, stop_listening)

@@ -37,9 +37,21 @@ static const fv_family *const families[] = {
 };
 #define FAMILIES (sizeof families / sizeof *families)
 
+/* Returns whether a list, such as "sam, sam_vision_model", contains a type. */
+static bool lists(const char *list, const char *type)
+{
+    const size_t n = strlen(type);
+    for (const char *at = list; at; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strncmp(at, type, n) == 0 && (at[n] == ',' || !at[n]))
+            return true;
+    }
+    return false;
+}
+
 static bool owns(const fv_family *f, const char *type)
 {
-    return f->owns ? f->owns(type) : strcmp(f->types, type) == 0;
+    return lists(f->types, type) || (f->owns && f->owns(type));
 }
 
 static const fv_family *owner(const char *type)
@@ -69,8 +81,9 @@ static bool find_nearest(fv_nearest *out, const fv_source *source)
 /* Writes advice about a type that no family supports: "; ..." or "". */
 static void advise(char out[ADVICE], const fovea_model *m, const char *type)
 {
-    const char *known = NULL;
+    const char *known = NULL, *name;
     size_t letters = 0;
+    uint32_t least = (uint32_t)strlen(type) / 4 + 1; /* larger distances are not similar */
     fv_nearest like;
     *out = 0;
     if (find_nearest(&like, m->source)) {
@@ -81,17 +94,22 @@ static void advise(char out[ADVICE], const fovea_model *m, const char *type)
                  like.prefixed ? like.root : "");
         return;
     }
-    for (size_t i = 0; i < FAMILIES && !letters; i++)
-        letters = fv_nearest_name(&known, families[i]->types, type);
+    for (size_t i = 0; i < FAMILIES; i++) {
+        const fv_family *f = families[i];
+        if (f->types)
+            fv_nearest_name(&known, &letters, &least, f->types, type);
+        for (size_t k = 0; f->type && (name = f->type(k)); k++)
+            fv_nearest_name(&known, &letters, &least, name, type);
+    }
     if (letters)
-        snprintf(out, ADVICE, "; did you mean \"%.*s\"?", (int)letters, known);
+        snprintf(out, ADVICE, "; the most similar type is \"%.*s\"", (int)letters, known);
 }
 
 /* Sets the family of the model, or of its vision tower if it is a model of pictures and
  * language. */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
-    char known[1024] = "", advice[ADVICE];
+    char advice[ADVICE];
     const char *type, *tower = NULL;
     fv_config vision = {0};
     FV_TRY(fv_config_type(&type, c));
@@ -104,21 +122,18 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
     m->family = owner(type);
     if (m->family)
         return FOVEA_OK;
-    FV_TRY(fv_config_section(&vision, c, "vision_config"));
+    FV_TRY(fv_config_tower(&vision, c));
     if (vision.object)
         FV_TRY(fv_config_type(&tower, &vision));
     m->family = owner(tower);
     if (m->family)
         return FOVEA_OK;
-    for (size_t i = 0; i < FAMILIES; i++) {
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", families[i]->types);
-    }
     advise(advice, m, type);
     return fv_fail(FOVEA_ENOTSUP,
-                   "%s: model type \"%.60s\"%s%.60s%s is not supported%s; supported types are %s",
+                   "%s: model type \"%.60s\"%s%.60s%s is not supported%s; docs/models.md lists "
+                   "the supported types",
                    c->file, type, tower ? " with a tower \"" : "", tower ? tower : "",
-                   tower ? "\"" : "", advice, known);
+                   tower ? "\"" : "", advice);
 }
 
 /* Finds the "model_type" of the model under a prefix: in the section "fovea", else in the model's
@@ -146,14 +161,14 @@ static fovea_status tower_type(const char **out, const fovea_model *m, const fv_
                          : "or the correct type");
 }
 
-/* Finds the configuration of the model under a prefix: the section "vision_config"; if it is
+/* Finds the configuration of the model under a prefix: the section of the vision tower; if it is
  * absent, the whole configuration if its type is known. Otherwise the section "fovea" must describe
  * the model. */
 static fovea_status tower_config(json_t **out, const fovea_model *m, const fv_config *c)
 {
     fv_config vision, own;
     const char *type = NULL, *whole;
-    FV_TRY(fv_config_section(&vision, c, "vision_config"));
+    FV_TRY(fv_config_tower(&vision, c));
     FV_TRY(fv_config_section(&own, c, "fovea"));
     FV_TRY(tower_type(&type, m, c, &vision, &own));
     whole = json_string_value(json_object_get(c->object, "model_type"));

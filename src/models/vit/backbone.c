@@ -29,7 +29,8 @@ fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_co
         return fv_config_fail(config, "backbone_config", "an object that describes the backbone");
     FV_TRY(fv_config_text(&r.type, &r.vision, "model_type"));
     FV_TRY(check_type(&r, type));
-    fv_vit_find_kind(&r.kind, r.type);
+    r.known = fv_vit_find_type(r.type);
+    r.kind = r.known->kind;
     FV_TRY(fv_fields_check(config, &r.vision, &r.own, more));
     FV_TRY(fv_config_bool(&reshaped, &r.vision, "reshape_hidden_states"));
     if (reshaped && r.kind == FV_VIT_DINOV2)

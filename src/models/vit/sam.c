@@ -37,22 +37,24 @@
 /* ---- reading ---- */
 
 /* The names of tensors by their origin: stems as in vit.h. */
+#define HF                                                                                         \
+    "patch_embed.projection.", "layers.%u.", "layer_norm1.", "layer_norm2.", "mlp.lin1.",          \
+        "mlp.lin2.", "neck.conv1.", "neck.layer_norm1.", "neck.conv2.", "neck.layer_norm2.", 1e-6f
 static const struct names {
     const char *prefix, *patch, *block; /* block: prefix of a block, with its number */
     const char *ln1, *ln2, *fc1, *fc2;
     const char *neck, *neck_norm, *neck_conv, *neck_conv_norm;
     float eps; /* epsilon of the blocks' norms, if config.json does not specify it */
 } names[] = {
-    {"vision_encoder.", "patch_embed.projection.", "layers.%u.", "layer_norm1.", "layer_norm2.",
-     "mlp.lin1.", "mlp.lin2.", "neck.conv1.", "neck.layer_norm1.", "neck.conv2.",
-     "neck.layer_norm2.", 1e-6f},
-    {"", "patch_embed.projection.", "layers.%u.", "layer_norm1.", "layer_norm2.", "mlp.lin1.",
-     "mlp.lin2.", "neck.conv1.", "neck.layer_norm1.", "neck.conv2.", "neck.layer_norm2.", 1e-6f},
+    {"vision_encoder.", HF},
+    {"vision_tower.", HF},
+    {"", HF},
     {"image_encoder.", "patch_embed.proj.", "blocks.%u.", "norm1.", "norm2.", "mlp.lin1.",
      "mlp.lin2.", "neck.0.", "neck.1.", "neck.2.", "neck.3.", 1e-6f},
     {"", "patch_embed.proj.", "blocks.%u.", "norm1.", "norm2.", "mlp.fc1.", "mlp.fc2.", "neck.0.",
      "neck.1.", "neck.2.", "neck.3.", 1e-5f},
 };
+#undef HF
 
 /* Properties of timm's models that do not follow from tensors. */
 static const struct {
@@ -76,10 +78,14 @@ typedef struct reader {
     char block[64];
 } reader;
 
+/* Types of transformers whose encoder is SAM's. */
+#define TYPES                                                                                      \
+    "sam, sam_vision_model, sam_hq, sam_hq_vision_model, got_ocr2, got_ocr2_vision, slanext, "     \
+    "slanext_vision"
+
 static bool owns(const char *type)
 {
-    return strcmp(type, "sam") == 0 || strcmp(type, "sam_vision_model") == 0 ||
-           fv_begins_with(type, "samvit_");
+    return fv_begins_with(type, "samvit_");
 }
 
 static fovea_status find_names(reader *r)
@@ -107,8 +113,9 @@ static fovea_status read_windows(reader *r)
     if (global && !(json_is_array(global) && json_array_size(global) == 0)) {
         FV_TRY(fv_config_count(&r->globals, &r->vision, "global_attn_indexes",
                                sizeof r->global / sizeof *r->global));
+        /* as in transformers and timm, indexes of blocks that do not exist have no effect */
         return fv_config_u32s(r->global, r->globals, &r->vision, "global_attn_indexes", 0,
-                              s->depth - 1);
+                              DEPTH - 1);
     }
     uint32_t every = 3; /* transformers' default: blocks 2, 5, 8 and 11 attend over all tokens */
     for (size_t i = 0; i < sizeof timm / sizeof *timm; i++)
@@ -534,7 +541,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
-FV_DEFINE_FAMILY(sam, .name = "sam", .types = "sam, sam_vision_model, samvit_* of timm",
+FV_DEFINE_FAMILY(sam, .name = "sam", .types = TYPES,
                  .sign = "vision_encoder.patch_embed.projection.",
                  .second_sign = "vision_encoder.neck.conv1.weight", .attention = "softmax",
                  .owns = owns, .read = read_model, .emit = emit, .release = release,

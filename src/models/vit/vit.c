@@ -675,7 +675,7 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
         fv_layer_visit(&v->classifier, visit, ctx);
 }
 
-FV_DEFINE_FAMILY(vit, .name = "vit", .types = FV_VIT_TYPES, .attention = "softmax", .shapes = true,
-                 .owns = fv_vit_owns, .read = fv_vit_read, .emit = emit, .attend = attend_alone,
-                 .project = project_alone, .weights = visit_weights, .release = fv_vit_release,
-                 .synthetic = &fv_vit_synthetics)
+FV_DEFINE_FAMILY(vit, .name = "vit", .type = fv_vit_type_name, .attention = "softmax",
+                 .shapes = true, .owns = fv_vit_owns, .read = fv_vit_read, .emit = emit,
+                 .attend = attend_alone, .project = project_alone, .weights = visit_weights,
+                 .release = fv_vit_release, .synthetic = &fv_vit_synthetics)

@@ -5,12 +5,6 @@
 #include "models/model.h"
 #include "ops/rope.h"
 
-#define FV_VIT_TYPES                                                                               \
-    "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
-    "siglip, siglip_vision_model, siglip2, siglip2_vision_model, idefics3, smolvlm, owlv2, "       \
-    "owlv2_vision_model, radio, beit, data2vec-vision, vitpose_backbone, vit_*, eva*, "            \
-    "beit*_*, deit* and flexivit_* of timm"
-
 /* ---- roles ---- */
 
 /* The modules that the authors of an attention mechanism put around it. Any of them may be
@@ -116,6 +110,7 @@ typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model
 
 /* vit_kinds.c */
 bool fv_vit_owns(const char *model_type);
+const char *fv_vit_type_name(size_t i); /* returns NULL after the last type */
 
 /* vit_read.c: reads the roles from the names and shapes of tensors. */
 fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
@@ -178,6 +173,12 @@ enum fv_vit_kind {
     FV_VIT_RADIO,   /* C-RADIO */
     FV_VIT_BEIT,    /* BEiT, Data2Vec for pictures */
     FV_VIT_POSE,    /* backbone of ViTPose */
+    FV_VIT_TIPS,    /* TIPSv2: DINOv2 with registers, whose positions are resized bilinearly */
+    FV_VIT_PIXIO,   /* a ViT with several class tokens */
+    FV_VIT_GIT,     /* CLIP's encoder in GIT, which normalises all tokens at the end */
+    FV_VIT_BLIP,    /* BLIP, BLIP-2, InstructBLIP */
+    FV_VIT_JANUS,   /* SigLIP's encoder in Janus */
+    FV_VIT_INTERN,  /* InternViT in InternVL */
     /* EVA, EVA-02 and timm's models based on them: Perception Encoder, ViTs with RoPE */
     FV_VIT_EVA,
 };

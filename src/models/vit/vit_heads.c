@@ -98,6 +98,11 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
         return FOVEA_OK;
     if (n->origin == FV_VIT_HF && r->kind == FV_VIT_BEIT)
         return read_beit_pool(r);
+    if (r->kind == FV_VIT_INTERN) {
+        bool mean = true; /* only in a classifier; without a last norm */
+        FV_TRY(fv_config_bool(&mean, &r->vision, "use_mean_pooling"));
+        return mean ? FOVEA_OK : fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width);
+    }
     if (fv_reader_find(&r->t, r->prefix, n->fc_norm, "weight"))
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width));
     /* Some of timm's models have a norm after the pooling instead of the last norm, and some have
@@ -105,7 +110,7 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     const bool without = timm && (fv_weight_present(&v->fc_norm.w) || ends_in_blocks(r));
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
         FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));
-    v->post_on_pooled = !timm && fv_vit_kinds[r->kind].parts & FV_VIT_HAS_CLIP_NORMS;
+    v->post_on_pooled = !timm && fv_vit_kinds[r->kind].parts & FV_VIT_HAS_POOLED_NORM;
     if (fv_reader_find(&r->t, r->prefix, n->probe, ""))
         return read_map(r);
     if (fv_reader_find(&r->t, r->prefix, n->pooler, "weight")) {
@@ -116,8 +121,12 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
         FV_TRY(read_timm_pool(r));
     if (v->pool != FV_POOL_NONE)
         return FOVEA_OK;
-    bool tanh_only = n->origin == FV_VIT_HF && (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT);
-    v->pool = v->class_tokens && !tanh_only ? FV_POOL_CLS : FV_POOL_NONE;
+    const bool without_pool =
+        n->origin == FV_VIT_HF && (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT ||
+                                   r->kind == FV_VIT_PIXIO || r->kind == FV_VIT_GIT);
+    v->pool = v->class_tokens && !without_pool ? FV_POOL_CLS : FV_POOL_NONE;
+    if (r->kind == FV_VIT_BLIP) /* the pooled row is normalised a second time */
+        v->fc_norm = v->post;
     return FOVEA_OK;
 }
 
@@ -202,7 +211,7 @@ fovea_status fv_vit_read_head(fv_vit_reader *r)
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
     fv_tensor_reader t;
-    if (v->class_tokens == 2 && find_head(&t, r, n->head_dist, v->width))
+    if (r->kind != FV_VIT_PIXIO && v->class_tokens == 2 && find_head(&t, r, n->head_dist, v->width))
         return read_head_pair(r, &t);
     const uint32_t wanted = r->t.m->additions ? r->t.m->additions->classes : 0;
     const enum fv_vit_head form = head_form(r);

@@ -8,7 +8,8 @@
 #define CLASS FV_VIT_HAS_CLASS
 #define BIAS FV_VIT_HAS_PATCH_BIAS
 #define SCALES FV_VIT_HAS_SCALES
-#define CLIP_NORMS FV_VIT_HAS_CLIP_NORMS
+#define PRE_NORM FV_VIT_HAS_PRE_NORM
+#define CLIP_NORMS (PRE_NORM | FV_VIT_HAS_POOLED_NORM)
 const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_PLAIN] = {"vit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT, CLASS | BIAS, FV_POS_PLAIN,
                       FV_HEAD_CLS},
@@ -38,54 +39,143 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                      FV_HEAD_POOL},
     [FV_VIT_POSE] = {"vitpose_backbone", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VITPOSE, BIAS,
                      FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_TIPS] = {"tipsv2_vision_model", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIPS,
+                     CLASS | BIAS | SCALES, FV_POS_BILINEAR_AA, FV_HEAD_CLS_MEAN},
+    [FV_VIT_PIXIO] = {"pixio", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_PIXIO, CLASS | BIAS, FV_POS_PLAIN,
+                      FV_HEAD_CLS},
+    [FV_VIT_GIT] = {"git_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_CLIP,
+                    CLASS | PRE_NORM, FV_POS_PLAIN, FV_HEAD_CLS},
+    [FV_VIT_BLIP] = {"blip_vision_model", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_BLIP, CLASS | BIAS,
+                     FV_POS_PLAIN, FV_HEAD_CLS},
+    [FV_VIT_JANUS] = {"janus_vision_model", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_BLIP, BIAS,
+                      FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_INTERN] = {"internvl_vision", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_BLIP,
+                       CLASS | BIAS | SCALES, FV_POS_PLAIN, FV_HEAD_CLS},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
-/* The kind of a model_type of transformers, or of a name of timm or torch.hub, by the beginning of
- * the name and a part that it contains. The first line that fits applies. */
-static const struct {
-    const char *begin, *part; /* if part is NULL, the name is exactly `begin` */
-    enum fv_vit_kind kind;
-} types[] = {
-    {"vit", NULL, FV_VIT_PLAIN},         {"deit", NULL, FV_VIT_DEIT},
-    {"dinov2", NULL, FV_VIT_DINOV2},     {"dinov2_with_registers", NULL, FV_VIT_REGISTERS},
-    {"dinov3_vit", NULL, FV_VIT_DINOV3}, {"ijepa", NULL, FV_VIT_IJEPA},
-    {"radio", NULL, FV_VIT_RADIO},       {"vitpose_backbone", NULL, FV_VIT_POSE},
-    {"beit", NULL, FV_VIT_BEIT},         {"data2vec-vision", NULL, FV_VIT_BEIT},
-    {"owlv2", NULL, FV_VIT_OWL},         {"owlv2_vision_model", NULL, FV_VIT_OWL},
-    {"owlvit", NULL, FV_VIT_OWL},        {"owlvit_vision_model", NULL, FV_VIT_OWL},
-    {"clip", NULL, FV_VIT_CLIP},         {"clip_vision_model", NULL, FV_VIT_CLIP},
-    {"siglip2", NULL, FV_VIT_NAFLEX},    {"siglip2_vision_model", NULL, FV_VIT_NAFLEX},
-    {"siglip", NULL, FV_VIT_SIGLIP},     {"siglip_vision_model", NULL, FV_VIT_SIGLIP},
-    {"idefics3", NULL, FV_VIT_IDEFICS},  {"idefics3_vision", NULL, FV_VIT_IDEFICS},
-    {"smolvlm", NULL, FV_VIT_IDEFICS},   {"smolvlm_vision", NULL, FV_VIT_IDEFICS},
-    {"dinov3_vit", "", FV_VIT_DINOV3},   {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
-    {"dinov2_vit", "", FV_VIT_DINOV2},   {"vit_", "_dinov3", FV_VIT_DINOV3},
-    {"vit_", "_lingbot", FV_VIT_DINOV3}, {"vit_pe_", "", FV_VIT_EVA},
-    {"vit_", "_rope_", FV_VIT_EVA},      {"beit_", "", FV_VIT_BEIT},
-    {"beitv2_", "", FV_VIT_BEIT},        {"eva_", "", FV_VIT_EVA},
-    {"eva02_", "", FV_VIT_EVA},          {"vit_", "_reg4_dinov2", FV_VIT_REGISTERS},
-    {"vit_", "_dinov2", FV_VIT_DINOV2},  {"vit_", "_clip_", FV_VIT_CLIP},
-    {"vit_", "_siglip_", FV_VIT_SIGLIP}, {"vit_", "", FV_VIT_PLAIN},
-    {"deit", "", FV_VIT_DEIT},           {"flexivit_", "", FV_VIT_PLAIN},
-    {"beit3_", "", FV_VIT_PLAIN},        {"test_vit", "", FV_VIT_PLAIN},
+/* Fields of configurations in addition to those of all ViTs. */
+#define OF_MAE                                                                                     \
+    "decoder_hidden_size decoder_intermediate_size decoder_num_attention_heads "                   \
+    "decoder_num_hidden_layers mask_ratio norm_pix_loss"
+#define OF_FLAVA "mask_token vocab_size"
+#define OF_INTERN                                                                                  \
+    "attention_bias hidden_dropout_rate layer_scale_init_value norm_type=layer_norm "              \
+    "projection_dropout use_absolute_position_embeddings=true use_mean_pooling use_qk_norm=false " \
+    "auto_map qk_normalization=false use_flash_attn"
+#define OF_JANUS                                                                                   \
+    "attention_bias depth hidden_dropout_rate num_image_tokens projection_dropout "                \
+    "use_qk_norm=false"
+/* what PaliGemma adds to the section of its tower */
+#define OF_PALIGEMMA "num_image_tokens num_positions projector_hidden_act vocab_size"
+#define OF_GRANITE "deepstack_visual_indexes out_hidden_size scale_factor use_fine_route"
+
+/* The first line that fits a name applies. */
+static const fv_vit_type types[] = {
+    {"vit", .kind = FV_VIT_PLAIN},
+    {"vit_msn", .kind = FV_VIT_PLAIN, .eps = 1e-6f, .heads = 12},
+    {"vit_mae", .kind = FV_VIT_PLAIN, .heads = 12, .fields = OF_MAE},
+    {"flava", .kind = FV_VIT_PLAIN, .processor = FV_PROCESSOR_BLIP, .fields = OF_FLAVA},
+    {"flava_image_model", .kind = FV_VIT_PLAIN, .processor = FV_PROCESSOR_CLIP, .heads = 12,
+     .fields = OF_FLAVA},
+    {"pixio", .kind = FV_VIT_PIXIO, .fields = "n_cls_tokens"},
+    {"deit", .kind = FV_VIT_DEIT},
+    {"dinov2", .kind = FV_VIT_DINOV2},
+    {"dinov2_with_registers", .kind = FV_VIT_REGISTERS},
+    {"tipsv2", .kind = FV_VIT_TIPS},
+    {"tipsv2_vision_model", .kind = FV_VIT_TIPS},
+    {"dinov3_vit", .kind = FV_VIT_DINOV3},
+    {"ijepa", .kind = FV_VIT_IJEPA},
+    {"radio", .kind = FV_VIT_RADIO},
+    {"vitpose_backbone", .kind = FV_VIT_POSE},
+    {"beit", .kind = FV_VIT_BEIT, .fields = fv_vit_bias_fields},
+    {"data2vec-vision", .kind = FV_VIT_BEIT, .fields = fv_vit_bias_fields},
+    {"owlv2", .kind = FV_VIT_OWL, .processor = FV_PROCESSOR_OWLV2},
+    {"owlv2_vision_model", .kind = FV_VIT_OWL, .processor = FV_PROCESSOR_OWLV2},
+    {"owlvit", .kind = FV_VIT_OWL},
+    {"owlvit_vision_model", .kind = FV_VIT_OWL},
+    {"clip", .kind = FV_VIT_CLIP},
+    {"clip_vision_model", .kind = FV_VIT_CLIP},
+    {"metaclip_2", .kind = FV_VIT_CLIP},
+    {"metaclip_2_vision_model", .kind = FV_VIT_CLIP},
+    {"altclip", .kind = FV_VIT_CLIP},
+    {"altclip_vision_model", .kind = FV_VIT_CLIP},
+    {"chinese_clip", .kind = FV_VIT_CLIP},
+    {"chinese_clip_vision_model", .kind = FV_VIT_CLIP},
+    {"clipseg", .kind = FV_VIT_CLIP, .processor = FV_PROCESSOR_VIT},
+    {"clipseg_vision_model", .kind = FV_VIT_CLIP, .processor = FV_PROCESSOR_VIT},
+    {"kosmos-2", .kind = FV_VIT_CLIP, .heads = 16},
+    {"kosmos_2_vision_model", .kind = FV_VIT_CLIP, .heads = 16},
+    {"git", .kind = FV_VIT_GIT},
+    {"git_vision_model", .kind = FV_VIT_GIT},
+    {"blip", .kind = FV_VIT_BLIP},
+    {"blip_vision_model", .kind = FV_VIT_BLIP},
+    {"blip-2", .kind = FV_VIT_BLIP, .eps = 1e-6f, .heads = 16},
+    {"blip_2_vision_model", .kind = FV_VIT_BLIP, .eps = 1e-6f, .heads = 16},
+    {"instructblip", .kind = FV_VIT_BLIP, .eps = 1e-6f, .heads = 16},
+    {"instructblip_vision_model", .kind = FV_VIT_BLIP, .eps = 1e-6f, .heads = 16},
+    {"instructblipvideo", .kind = FV_VIT_BLIP, .eps = 1e-6f, .heads = 16},
+    {"instructblipvideo_vision_model", .kind = FV_VIT_BLIP, .eps = 1e-6f, .heads = 16},
+    {"siglip2", .kind = FV_VIT_NAFLEX},
+    {"siglip2_vision_model", .kind = FV_VIT_NAFLEX},
+    {"siglip", .kind = FV_VIT_SIGLIP},
+    {"siglip_vision_model", .kind = FV_VIT_SIGLIP, .fields = OF_PALIGEMMA},
+    {"janus", .kind = FV_VIT_JANUS, .heads = 16, .fields = OF_JANUS},
+    {"janus_vision_model", .kind = FV_VIT_JANUS, .heads = 16, .fields = OF_JANUS},
+    {"idefics2", .kind = FV_VIT_IDEFICS, .processor = FV_PROCESSOR_SIGLIP, .heads = 12},
+    {"idefics2_vision", .kind = FV_VIT_IDEFICS, .processor = FV_PROCESSOR_SIGLIP, .heads = 12},
+    {"idefics3", .kind = FV_VIT_IDEFICS, .heads = 16},
+    {"idefics3_vision", .kind = FV_VIT_IDEFICS, .heads = 16},
+    {"smolvlm", .kind = FV_VIT_IDEFICS, .heads = 16},
+    {"smolvlm_vision", .kind = FV_VIT_IDEFICS, .heads = 16},
+    {"granite_docling", .kind = FV_VIT_IDEFICS, .heads = 12, .fields = OF_GRANITE},
+    {"granite_docling_vision", .kind = FV_VIT_IDEFICS, .heads = 12, .fields = OF_GRANITE},
+    {"internvl", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
+    {"internvl_vision", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
+    {"intern_vit_6b", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
+    {"qianfan_ocr", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
+    {"qianfan_ocr_vision", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
+    {"dinov3_vit", "", FV_VIT_DINOV3},
+    {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
+    {"dinov2_vit", "", FV_VIT_DINOV2},
+    {"vit_", "_dinov3", FV_VIT_DINOV3},
+    {"vit_", "_lingbot", FV_VIT_DINOV3},
+    {"vit_pe_", "", FV_VIT_EVA},
+    {"vit_", "_rope_", FV_VIT_EVA},
+    {"beit_", "", FV_VIT_BEIT, .fields = fv_vit_bias_fields},
+    {"beitv2_", "", FV_VIT_BEIT, .fields = fv_vit_bias_fields},
+    {"eva_", "", FV_VIT_EVA},
+    {"eva02_", "", FV_VIT_EVA},
+    {"vit_", "_reg4_dinov2", FV_VIT_REGISTERS},
+    {"vit_", "_dinov2", FV_VIT_DINOV2},
+    {"vit_", "_clip_", FV_VIT_CLIP},
+    {"vit_", "_siglip_", FV_VIT_SIGLIP},
+    {"vit_", "", FV_VIT_PLAIN},
+    {"deit", "", FV_VIT_DEIT},
+    {"flexivit_", "", FV_VIT_PLAIN},
+    {"beit3_", "", FV_VIT_PLAIN},
+    {"test_vit", "", FV_VIT_PLAIN},
 };
 
-bool fv_vit_find_kind(enum fv_vit_kind *out, const char *type)
+const fv_vit_type *fv_vit_find_type(const char *name)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *part = types[i].part;
-        if (part ? fv_begins_with(type, types[i].begin) && strstr(type, part)
-                 : strcmp(type, types[i].begin) == 0) {
-            *out = types[i].kind;
-            return true;
-        }
+        if (part ? fv_begins_with(name, types[i].begin) && strstr(name, part)
+                 : strcmp(name, types[i].begin) == 0)
+            return &types[i];
     }
-    return false;
+    return NULL;
 }
 
 bool fv_vit_owns(const char *model_type)
 {
-    enum fv_vit_kind kind;
-    return fv_vit_find_kind(&kind, model_type);
+    return fv_vit_find_type(model_type) != NULL;
+}
+
+const char *fv_vit_type_name(size_t i)
+{
+    if (i >= sizeof types / sizeof *types)
+        return NULL;
+    return types[i].part ? "" : types[i].begin;
 }

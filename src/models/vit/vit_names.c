@@ -2,8 +2,9 @@
 #include "models/vit/vit.h"
 
 #define KIND(kind) (1u << FV_VIT_##kind)
-#define DINO_KINDS (KIND(DINOV2) | KIND(REGISTERS))
-#define ALL_KINDS (KIND(PLAIN) | KIND(DEIT) | DINO_KINDS | KIND(CLIP) | KIND(SIGLIP))
+#define DINO_KINDS (KIND(DINOV2) | KIND(REGISTERS) | KIND(TIPS))
+#define ALL_KINDS                                                                                  \
+    (KIND(PLAIN) | KIND(DEIT) | KIND(DINOV2) | KIND(REGISTERS) | KIND(CLIP) | KIND(SIGLIP))
 #define EVA_KINDS (KIND(EVA) | KIND(DINOV3) | KIND(BEIT))
 
 const char *const fv_vit_prefixes[] = {
@@ -25,6 +26,11 @@ const char *const fv_vit_prefixes[] = {
     "radio_model.model.",
     "beit.",
     "data2vec_vision.",
+    "image_model.",
+    "flava.image_model.",
+    "vision_model.model.",
+    "vlm.vision_tower.",
+    "vlm.vision_model.",
     NULL,
 };
 
@@ -53,12 +59,19 @@ const char *const fv_vit_prefixes[] = {
                  .ln2 = "norm2.", .ls1 = "layer_scale1.lambda1", .ls2 = "layer_scale2.lambda1",    \
                  .fc1 = "mlp.up_proj.", .fc2 = "mlp.down_proj.", .gated2 = "mlp.down_proj.",       \
                  .gate = "mlp.gate_proj.", .up = "mlp.up_proj.", .head = "classifier."
-#define CLIP_NAMES                                                                                 \
+#define CLIP_LAYERS                                                                                \
     .patch = "embeddings.patch_embedding.", .cls = "embeddings.class_embedding",                   \
-    .pos = "embeddings.position_embedding.weight", .post = "post_layernorm.",                      \
-    .block = "encoder.layers.%u.", .ln1 = "layer_norm1.", .ln2 = "layer_norm2.",                   \
-    .q = "self_attn.q_proj.", .k = "self_attn.k_proj.", .v = "self_attn.v_proj.",                  \
-    .proj = "self_attn.out_proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
+    .post = "post_layernorm.", .ln1 = "layer_norm1.", .ln2 = "layer_norm2.", .fc1 = "mlp.fc1.",    \
+    .fc2 = "mlp.fc2."
+#define CLIP_ATTENTION                                                                             \
+    CLIP_LAYERS, .pos = "embeddings.position_embedding.weight", .q = "self_attn.q_proj.",          \
+                 .k = "self_attn.k_proj.", .v = "self_attn.v_proj."
+#define CLIP_NAMES CLIP_ATTENTION, .proj = "self_attn.out_proj."
+#define INTERN_NAMES                                                                               \
+    HF_EMBEDDING, .q = "attention.q_proj.", .k = "attention.k_proj.", .v = "attention.v_proj.",    \
+                  .proj = "attention.projection_layer.", .ln1 = "layernorm_before.",               \
+                  .ln2 = "layernorm_after.", .ls1 = "lambda_1", .ls2 = "lambda_2",                 \
+                  .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
 #define ORIGINAL_BLOCK                                                                             \
     .post = "norm.", .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.",                      \
     .proj = "attn.proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
@@ -104,14 +117,54 @@ const fv_vit_names fv_vit_schemes[] = {
            .rel_bias = "attention.attention.relative_position_bias.relative_position_bias_table",
            .rel_bias_shared = "encoder.relative_position_bias.relative_position_bias_table",
            .fc_norm = "pooler.layernorm."),
+    /* transformers 5: AltCLIP */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(CLIP),
+           .marks = {"encoder.layer.0.self_attn.q_proj.weight"}, CLIP_NAMES,
+           .block = "encoder.layer.%u.", .pre = "pre_layrnorm.",
+           .embeds = "visual_projection.weight"),
     /* transformers: CLIP, SigLIP, SigLIP in Idefics3 */
-    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(CLIP) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS),
-           CLIP_NAMES, .pre = "pre_layrnorm.", .probe = "head.probe",
+    SCHEME(.origin = FV_VIT_HF,
+           .kinds = KIND(CLIP) | KIND(GIT) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS),
+           CLIP_NAMES, .block = "encoder.layers.%u.", .pre = "pre_layrnorm.", .probe = "head.probe",
            .map_qkv = "head.attention.in_proj_", .map_proj = "head.attention.out_proj.",
            .map_ln = "head.layernorm.", .map_fc1 = "head.mlp.fc1.", .map_fc2 = "head.mlp.fc2.",
            .head = "classifier.", .embeds = "visual_projection.weight"),
     /* transformers: OWL-ViT, OWLv2 */
-    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(OWL), CLIP_NAMES, .pre = "pre_layernorm."),
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(OWL), CLIP_NAMES, .block = "encoder.layers.%u.",
+           .pre = "pre_layernorm."),
+    /* transformers: BLIP and its successors */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(BLIP),
+           .marks = {"encoder.layers.0.self_attn.qkv.weight"}, CLIP_LAYERS,
+           .block = "encoder.layers.%u.", .pos = "embeddings.position_embedding",
+           .qkv = "self_attn.qkv.", .proj = "self_attn.projection."),
+    /* transformers: Janus */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(JANUS),
+           .marks = {"encoder.layers.0.self_attn.projection_layer.weight"}, CLIP_ATTENTION,
+           .block = "encoder.layers.%u.", .proj = "self_attn.projection_layer."),
+    /* transformers: InternVL */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(INTERN),
+           .marks = {"encoder.layer.0.attention.projection_layer.weight"}, INTERN_NAMES,
+           .block = "encoder.layer.%u."),
+    /* InternViT as its authors publish it, and Qianfan-OCR */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(INTERN),
+           .marks = {"encoder.layers.0.attn.qkv.weight"}, .patch = "embeddings.patch_embedding.",
+           .cls = "embeddings.class_embedding", .pos = "embeddings.position_embedding",
+           .block = "encoder.layers.%u.", .ln1 = "norm1.", .ln2 = "norm2.", .qkv = "attn.qkv.",
+           .proj = "attn.proj.", .ls1 = "ls1", .ls2 = "ls2", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
+    /* transformers: TIPSv2 */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(TIPS), .marks = {"blocks.0.mlp.c_fc.weight"},
+           .patch = "patch_embed.proj.", .cls = "cls_token", .pos = "pos_embed",
+           .reg = "register_tokens", .post = "norm.", .block = "blocks.%u.", .ln1 = "norm1.",
+           .ln2 = "norm2.", .qkv = "attn.qkv.", .proj = "attn.proj.", .ls1 = "ls1.gamma",
+           .ls2 = "ls2.gamma", .fc1 = "mlp.c_fc.", .fc2 = "mlp.c_proj."),
+    /* transformers: Pixio */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PIXIO), .marks = {"encoder.layer.0.norm1.weight"},
+           HF_NAMES, .ln1 = "norm1.", .ln2 = "norm2.", .fc1 = "intermediate.dense.",
+           .fc2 = "output.dense."),
+    /* transformers 5's memory: Qianfan-OCR */
+    SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(INTERN),
+           .marks = {"layers.0.attention.projection_layer.weight"}, INTERN_NAMES,
+           .block = "layers.%u."),
     /* transformers: DINOv3 */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(DINOV3), .marks = {"layer.0.attention.q_proj.weight"},
            DINOV3_NAMES, .block = "layer.%u."),
@@ -119,8 +172,9 @@ const fv_vit_names fv_vit_schemes[] = {
     SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(DINOV3),
            .marks = {"model.layer.0.attention.q_proj.weight"}, DINOV3_NAMES,
            .block = "model.layer.%u."),
-    /* transformers 5's memory: ViT, DeiT, I-JEPA */
-    SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
+    /* transformers 5's memory: ViT, DeiT, I-JEPA, Pixio */
+    SCHEME(.origin = FV_VIT_HF, .in_memory = true,
+           .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA) | KIND(PIXIO),
            .marks = {"layers.0.layernorm_before.weight"}, HF_EMBEDDING, PROJECTIONS, VIT_HEADS,
            .block = "layers.%u.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
     /* C-RADIO */
@@ -135,7 +189,7 @@ const fv_vit_names fv_vit_schemes[] = {
            ORIGINAL_NAMES, .reg = "storage_tokens", .gate = "mlp.w1.", .up = "mlp.w2.",
            .gated2 = "mlp.w3.", .periods = "rope_embed.periods", .head = "linear_head."),
     /* DINOv2 as its authors publish it */
-    SCHEME(.origin = FV_VIT_DINO, .kinds = DINO_KINDS,
+    SCHEME(.origin = FV_VIT_DINO, .kinds = KIND(DINOV2) | KIND(REGISTERS),
            .marks = {"mask_token", "register_tokens", "blocks.0.mlp.w12.weight"}, ORIGINAL_NAMES,
            .reg = "register_tokens", .gated1 = "mlp.w12.", .gated2 = "mlp.w3.",
            .head = "linear_head."),

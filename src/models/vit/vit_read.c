@@ -44,7 +44,7 @@ static bool kind_of(enum fv_vit_kind *out, const fv_vit_names *n, const fv_tenso
     for (uint32_t k = 0; k <= FV_VIT_EVA; k++) {
         const uint8_t parts = fv_vit_kinds[k].parts;
         const bool fits = n->origin != FV_VIT_HF || ((parts & FV_VIT_HAS_CLASS) != 0) == cls;
-        if (!(n->kinds >> k & 1) || !fits || (parts & FV_VIT_HAS_CLIP_NORMS && !pre))
+        if (!(n->kinds >> k & 1) || !fits || (parts & FV_VIT_HAS_PRE_NORM && !pre))
             continue;
         *out = (enum fv_vit_kind)k;
         if (k == FV_VIT_DINOV2 && n->reg && fv_reader_lists(t, "", n->reg, ""))
@@ -214,9 +214,9 @@ static fovea_status fill_info(fv_vit_reader *r)
     fv_vit_describe(info, r->v);
     info->classes = r->v->classifier.w.rows;
     fovea_preprocess *p = &r->t.m->preprocess;
-    const bool owlv2 = r->kind == FV_VIT_OWL && fv_begins_with(r->type, "owlv2");
-    *p = fv_processor_default(owlv2 ? FV_PROCESSOR_OWLV2 : fv_vit_kinds[r->kind].processor,
-                              info->native_width, info->native_height);
+    const enum fv_processor own = r->known->processor;
+    *p = fv_processor_default(own ? own : fv_vit_kinds[r->kind].processor, info->native_width,
+                              info->native_height);
     if (p->patch)
         p->patch = r->v->patch;
     if (r->n->origin != FV_VIT_TIMM)
@@ -248,22 +248,22 @@ fovea_status fv_vit_read_encoder(fv_vit_reader *r)
 fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_config *config)
 {
     fv_vit_reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
-    FV_TRY(fv_config_section(&r.vision, config, "vision_config"));
+    FV_TRY(fv_config_tower(&r.vision, config));
     FV_TRY(fv_config_type(&r.type, config));
-    if (!fv_vit_find_kind(&r.kind, r.type)) { /* a tower of a larger model */
+    r.known = fv_vit_find_type(r.type);
+    if (!r.known) { /* a tower of a larger model */
         FV_TRY(fv_config_type(&r.type, &r.vision));
-        const bool known = fv_vit_find_kind(&r.kind, r.type);
-        assert(known);
-        (void)known;
+        r.known = fv_vit_find_type(r.type);
     }
+    assert(r.known);
+    r.kind = r.known->kind;
     FV_TRY(refuse_unlike(&r));
     bool fits = strlen(r.type) < sizeof m->info.type;
     snprintf(m->info.type, sizeof m->info.type, "%s", fits ? r.type : fv_vit_kinds[r.kind].name);
     FV_TRY(fv_config_section(&r.own, config, "fovea"));
     if (!r.vision.object)
         r.vision = *config;
-    FV_TRY(fv_fields_check(config, &r.vision, &r.own,
-                           r.kind == FV_VIT_BEIT ? fv_vit_bias_fields : NULL));
+    FV_TRY(fv_fields_check(config, &r.vision, &r.own, r.known->fields));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_vit), FV_MEM_MODEL, "roles"));
     r.v = m->roles;
     FV_TRY(fv_vit_read_encoder(&r));

@@ -26,13 +26,26 @@ typedef struct fv_vit_kind_info {
     enum fv_vit_head head;
 } fv_vit_kind_info;
 enum {
-    FV_VIT_HAS_CLASS = 1,      /* a class token before the patches */
-    FV_VIT_HAS_PATCH_BIAS = 2, /* a bias of the patch embedding */
-    FV_VIT_HAS_SCALES = 4,     /* layer scales */
-    /* a norm after the embedding; the last norm only on the pooled row */
-    FV_VIT_HAS_CLIP_NORMS = 8,
+    FV_VIT_HAS_CLASS = 1,        /* a class token before the patches */
+    FV_VIT_HAS_PATCH_BIAS = 2,   /* a bias of the patch embedding */
+    FV_VIT_HAS_SCALES = 4,       /* layer scales */
+    FV_VIT_HAS_PRE_NORM = 8,     /* a norm after the embedding */
+    FV_VIT_HAS_POOLED_NORM = 16, /* the last norm is applied only to the pooled row */
 };
 extern const fv_vit_kind_info fv_vit_kinds[]; /* indexed by enum fv_vit_kind */
+
+/* A model_type of transformers, or the names of timm or torch.hub with a beginning and a part. The
+ * other members are what differs from the kind; 0 and NULL mean that nothing does. */
+typedef struct fv_vit_type {
+    const char *begin, *part; /* if part is NULL, the name is exactly `begin` */
+    enum fv_vit_kind kind;
+    float eps;
+    uint32_t heads; /* default number of heads; 0 if config.json must specify it */
+    enum fv_processor processor;
+    const char *fields; /* fields of its configuration in addition to those of all ViTs */
+} fv_vit_type;
+/* vit_kinds.c: returns NULL if no ViT has the name. */
+const fv_vit_type *fv_vit_find_type(const char *name);
 
 typedef struct fv_vit_reader {
     fv_tensor_reader t;
@@ -40,6 +53,7 @@ typedef struct fv_vit_reader {
     fv_config vision;        /* the section that describes this tower */
     fv_config own;           /* the section "fovea" */
     const char *type;
+    const fv_vit_type *known; /* the line of `type`; NULL if another family reads its encoder */
     enum fv_vit_kind kind;
     const fv_vit_names *n;
     /* set if it is known beforehand; otherwise one of fv_vit_prefixes is found */
@@ -59,9 +73,6 @@ typedef struct fv_vit_reader {
         FV_VIT_SLA_X_DENSE
     } sla; /* how the logits of SLA's gates are computed */
 } fv_vit_reader;
-
-/* vit_kinds.c */
-bool fv_vit_find_kind(enum fv_vit_kind *out, const char *type);
 
 /* vit_read.c */
 /* Sets r->v and the model's info. The fields of r up to `kind`, and r->v, must be set. */

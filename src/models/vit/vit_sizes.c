@@ -72,8 +72,10 @@ static fovea_status read_heads(fv_vit_reader *r)
     if (r->n->origin != FV_VIT_HF)
         v->heads = periods && periods->elements ? (uint32_t)(v->width / 4 / periods->elements)
                                                 : usual_heads(r);
+    else if (r->known && r->known->heads)
+        v->heads = r->known->heads;
     else if (r->vision.object != r->config->object)
-        v->heads = r->kind == FV_VIT_IDEFICS ? 16 : 12; /* the default, which may be omitted */
+        v->heads = 12; /* the default, which may be omitted */
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
     FV_TRY(fv_config_u32(&v->heads, &arguments, "num_heads", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_attention_heads", 1, FV_VIT_WIDTH_MOST));
@@ -159,9 +161,19 @@ static fovea_status read_eps(fv_vit_reader *r)
     /* As in the definitions of timm and of the authors. */
     const bool large = fv_begins_with(r->type, "vit_pe_") || fv_begins_with(r->type, "beit3_");
     const float usual = large ? 1e-5f : 1e-6f;
-    *eps = of_kind ? fv_vit_kinds[r->kind].eps : usual;
+    const float own = r->known && r->known->eps > 0 ? r->known->eps : fv_vit_kinds[r->kind].eps;
+    *eps = of_kind ? own : usual;
     FV_TRY(fv_config_float(eps, &r->vision, "layer_norm_eps", 0, 1));
     return fv_config_float(eps, &r->own, "eps", 0, 1);
+}
+
+static fovea_status fail_first_block(fv_vit_reader *r)
+{
+    fv_vit_find_block(r, 0);
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s has no tensor \"%s%s%sweight\", with which the blocks of a %s begin; this "
+                   "variant is not supported",
+                   r->t.source->name, r->t.root, r->block, r->n->ln1, r->t.m->info.type);
 }
 
 /* Reads the depth from the configuration, which may select only the first blocks. If it is absent,
@@ -176,13 +188,8 @@ static fovea_status read_depth(fv_vit_reader *r)
     if (*depth == 0)
         while (*depth <= DEPTH && fv_vit_find_block(r, *depth))
             ++*depth;
-    if (*depth == 0) {
-        fv_vit_find_block(r, 0);
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%s has no tensor \"%s%sweight\", with which the blocks of a %s begin; this "
-                       "variant is not supported",
-                       r->t.source->name, r->block, r->n->ln1, r->t.m->info.type);
-    }
+    if (*depth == 0)
+        return fail_first_block(r);
     return fv_vit_check_size(r, "number of blocks", *depth, DEPTH);
 }
 
@@ -266,8 +273,9 @@ static fovea_status read_bias_form(fv_vit_reader *r)
         r->v_bias = fv_reader_find(&r->t, r->block, n->qkv ? n->v_bias : n->v, part) != NULL;
         return FOVEA_OK;
     }
-    bool all = true;
+    bool all = r->kind != FV_VIT_INTERN;
     FV_TRY(fv_config_bool(&all, &r->vision, "qkv_bias"));
+    FV_TRY(fv_config_bool(&all, &r->vision, "attention_bias"));
     r->q_bias = r->k_bias = r->v_bias = all;
     if (r->kind == FV_VIT_BEIT)
         r->k_bias = false;
@@ -285,7 +293,7 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     fv_vit *v = r->v;
     r->chunk = 0;
     if (!fv_vit_find_block(r, 0))
-        return fv_reader_missing(&r->t, r->block, "of the first block");
+        return fail_first_block(r);
     FV_TRY(read_bias_form(r));
     bool scales = fv_vit_kinds[r->kind].parts & FV_VIT_HAS_SCALES;
     if (r->kind == FV_VIT_BEIT) {

@@ -148,7 +148,7 @@ void fv_vit_synthetic_encoder(fv_synthetic *m, fv_vit_spec *s)
     if (parts & FV_VIT_HAS_PATCH_BIAS)
         fv_synthetic_bias(m, n->patch, s->width);
     tokens(m, s);
-    if (parts & FV_VIT_HAS_CLIP_NORMS)
+    if (parts & FV_VIT_HAS_PRE_NORM)
         fv_synthetic_norm(m, n->pre, s->width);
     fv_synthetic_norm(m, s->kind == FV_VIT_BEIT ? n->fc_norm : n->post, s->width);
     fv_synthetic_under(m, "%s", "");
@@ -200,6 +200,12 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_IDEFICS:
     case FV_VIT_RADIO:
     case FV_VIT_POSE:
+    case FV_VIT_TIPS:
+    case FV_VIT_PIXIO:
+    case FV_VIT_GIT:
+    case FV_VIT_BLIP:
+    case FV_VIT_JANUS:
+    case FV_VIT_INTERN:
         break;
     }
 }

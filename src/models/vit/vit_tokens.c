@@ -179,15 +179,20 @@ static fovea_status read_prefix(fv_vit_reader *r)
         registers = rows > REGISTERS ? UINT32_MAX : (uint32_t)rows;
         FV_TRY(fv_vit_check_size(r, "number of registers", registers, REGISTERS));
     }
-    if (hf && (r->kind == FV_VIT_REGISTERS || r->kind == FV_VIT_DINOV3))
+    if (hf && (r->kind == FV_VIT_REGISTERS || r->kind == FV_VIT_DINOV3 || r->kind == FV_VIT_TIPS))
         FV_TRY(fv_config_u32(&registers, &r->vision, "num_register_tokens", 0, REGISTERS));
     v->class_tokens = (cls ? 1 : 0) + (dist ? 1 : 0);
+    if (r->kind == FV_VIT_PIXIO) {
+        v->class_tokens = 8;
+        FV_TRY(fv_config_u32(&v->class_tokens, &r->vision, "n_cls_tokens", 1, REGISTERS));
+    }
     v->prefix = v->class_tokens + registers;
     if (v->prefix)
         v->prefix_rows = (fv_weight){.rows = v->prefix, .cols = c};
     if (cls)
-        FV_TRY(fv_reader_part(&v->prefix_rows, &r->t, r->prefix, n->cls, "",
-                              (fv_weight_part){.rows = 1, .cols = c}));
+        FV_TRY(
+            fv_reader_part(&v->prefix_rows, &r->t, r->prefix, n->cls, "",
+                           (fv_weight_part){.rows = v->class_tokens - (dist ? 1 : 0), .cols = c}));
     if (dist)
         FV_TRY(fv_reader_part(&v->prefix_rows, &r->t, r->prefix, n->dist, "",
                               (fv_weight_part){.row0 = 1, .rows = 1, .cols = c}));
@@ -277,7 +282,7 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     FV_TRY(read_position_rule(r));
     bool pre = r->n->origin == FV_VIT_TIMM
                    ? fv_reader_find(&r->t, r->prefix, r->n->pre, "weight") != NULL
-                   : fv_vit_kinds[r->kind].parts & FV_VIT_HAS_CLIP_NORMS;
+                   : fv_vit_kinds[r->kind].parts & FV_VIT_HAS_PRE_NORM;
     return pre && r->n->pre ? fv_reader_norm(&v->pre, &r->t, r->prefix, r->n->pre, r->v->width)
                             : FOVEA_OK;
 }
