@@ -368,6 +368,8 @@ FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)
  *                       UperNet
  *   logits, pred_boxes  a row for each query; a box is its centre, width and height as fractions of
  *                       the picture: RF-DETR
+ *   pred_masks          rows of a grid finer than that of the patches, a column for each query:
+ *                       RF-DETR for instance segmentation
  *   cls.0, .., box.0, ..  a row for each place of a level: for each anchor the logits of all
  *                       classes, and four numbers of which fovea_detections makes a box: RetinaNet
  *   logits              logits of the next token: language models, which have sequences instead

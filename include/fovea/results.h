@@ -14,9 +14,10 @@
  *   FOVEA_EXTENT_PICTURE  the picture as it was run: fovea_plan_info.width x height
  *
  * Outputs have coarser grids, which are interpolated as torch does with align_corners=False: depth
- * bicubically and classes bilinearly, both directly to the pixels of the map; masks bilinearly to
- * the picture as it was run, and from there bilinearly to the map. Pixels that crop and resize have
- * left out are outside the picture; padding is not part of the map.
+ * bicubically, classes and the masks of detectors bilinearly, all directly to the pixels of the
+ * map; other masks bilinearly to the picture as it was run, and from there bilinearly to the map.
+ * Pixels that crop and resize have left out are outside the picture; padding is not part of the
+ * map.
  *
  * The coordinates of masks, boxes and key points are in pixels of the frame, whatever the resize
  * and the crop: (0, 0) is the upper left corner of its first pixel. */
@@ -72,18 +73,21 @@ FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output 
 FOVEA_API fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_extent extent, uint16_t *classes, size_t capacity);
 
-/* ---- masks: outputs of FOVEA_OUTPUT_MASKS and FOVEA_OUTPUT_MASK_CLASSES ---- */
+/* ---- masks: outputs of FOVEA_OUTPUT_MASKS and FOVEA_OUTPUT_MASK_CLASSES; of a detector,
+ * FOVEA_OUTPUT_MASKS and the outputs that boxes are found in ---- */
 
 typedef enum fovea_mask_rule {
     FOVEA_MASKS_PANOPTIC, /* a pixel belongs to at most one mask */
     FOVEA_MASKS_INSTANCE, /* masks may overlap */
 } fovea_mask_rule;
 
-/* The defaults are those of transformers for EoMT. */
+/* The defaults are those of transformers for EoMT, and for a detector those for RF-DETR. */
 typedef struct fovea_mask_options {
     size_t struct_size;
     fovea_mask_rule rule;
-    float threshold;         /* minimum score of a mask; 0: 0.8 */
+    float threshold; /* minimum score of a mask; 0: 0.8, or 0.5 for a detector, whose scores must be
+                        above it */
+    /* These are not used for a detector. */
     float mask_threshold;    /* panoptic: minimum probability that a pixel is inside; 0: 0.5 */
     float overlap_threshold; /* panoptic: minimum share of its pixels that a mask must win; 0:
                                 0.8 */
@@ -112,11 +116,17 @@ typedef struct fovea_mask {
  *   instance  a mask has the pixels whose logit is above 0. Its score is the probability of the
  *             class times the mean probability of these pixels, and must be at least `threshold`
  *
+ * The masks of a detector are in descending order of scores, as RfDetrImageProcessor of
+ * transformers finds them. A mask has the class and the score of a box that fovea_detections finds,
+ * whose row in the output of FOVEA_OUTPUT_BOXES is `query`, and the pixels whose logit is above 0.
+ * With FOVEA_MASKS_PANOPTIC, each pixel belongs to the first of the masks that contain it. Masks
+ * without pixels are left out.
+ *
  * *count receives the number of masks, at most `capacity`, the number of elements of `masks`;
  * further masks are left out, also from the map. `map`, if it is not NULL, receives for each pixel
- * of the frame 1 + the index of its mask (the last index if instances overlap), or 0 if it has no
- * mask; `map_capacity` is the number of elements of `map`. If `options` is NULL, the defaults
- * apply. */
+ * of the frame 1 + the index of its mask (if instances overlap, the last index; of a detector's,
+ * the first, whose score is highest), or 0 if it has no mask; `map_capacity` is the number of
+ * elements of `map`. If `options` is NULL, the defaults apply. */
 FOVEA_API fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                    const fovea_mask_options *options, fovea_mask *masks,
                                    size_t capacity, size_t *count, uint16_t *map,

@@ -159,7 +159,8 @@ class Plan(Handle):
               overlap_threshold: float = 0, stuff: Sequence[int] = (), most: int = 1000) -> Masks:
         """Masks that a segmenter finds in one picture. `rule`: "panoptic" or "instance". Thresholds of 0 mean
         transformers' values. Masks with the same class are merged if the class is in `stuff`. Needs the outputs
-        "masks_queries_logits" and "class_queries_logits"."""
+        "masks_queries_logits" and "class_queries_logits", or of a detector "logits", "pred_boxes" and "pred_masks";
+        its masks are those of its boxes, and only `threshold` applies to them."""
         return self._masks(self._run(self._seen(picture)), rule, threshold, mask_threshold, overlap_threshold,
                            stuff, most)
 

@@ -33,12 +33,13 @@ static uint64_t classes_of(const fv_graph *g)
 }
 
 /* Returns the number of floats of scratch that the class map or the masks need for a picture that
- * is `width` pixels wide. */
-static uint64_t map_floats(const fv_graph *g, const fv_wanted *map, uint32_t width)
+ * is `width` pixels wide. The classes of a detector's masks are those of its boxes. */
+static uint64_t map_floats(const fovea_plan *p, const fv_wanted *map, uint32_t width)
 {
+    const fv_graph *g = &p->graph;
     const uint64_t queries = g->value[map->value].cols, n = classes_of(g);
     uint64_t floats = line_floats(g, map);
-    if (map->kind == FOVEA_OUTPUT_MASKS && n) {
+    if (map->kind == FOVEA_OUTPUT_MASKS && (n || p->model->detection)) {
         const uint64_t scores = queries * n + (2ull * width + 1) * n;
         const uint64_t records = width * queries + queries * WORK_FLOATS + 1;
         floats += scores > records ? scores : records;
@@ -56,7 +57,7 @@ static void reserve_maps(fovea_plan *p, fv_builder *b)
     if (b->status != FOVEA_OK || (!map && !depth))
         return;
     const uint64_t of_depth = depth ? depth->grid.width : 0;
-    const uint64_t of_map = map ? map_floats(g, map, width) : 0;
+    const uint64_t of_map = map ? map_floats(p, map, width) : 0;
     if (of_map > UINT32_MAX) {
         b->status = fv_fail(FOVEA_ENOMEM, "output %s: the rows are too long; use a smaller picture",
                             map->name);

@@ -6,6 +6,8 @@
 
 #include "models/detection.h"
 
+struct fovea_plan;
+
 /* The outputs of a level, with a row for each cell of the grid: `cls` has (anchors x classes)
  * logits and `box` has (anchors x 4) numbers. A model with queries has one level, with a row for
  * each query. */
@@ -27,6 +29,12 @@ typedef struct fv_box_level {
  * levels * nms_pre elements. Allocates nothing. */
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
                      fv_box_candidate *scratch, fovea_detection *out, size_t capacity);
+
+/* detections.c: finds the boxes of a detector in the outputs of a frame, in pixels of the picture
+ * that was run, as fv_boxes_find does, and sets *n to their number. Leaves them as candidates in
+ * the plan's scratch, in the same order. */
+fovea_status fv_detections_find(size_t *n, const struct fovea_plan *p, const fovea_output *outs,
+                                fovea_detection *boxes, size_t capacity);
 
 /* Decodes the box of an anchor of a level; `place` is the number of the anchor in the level.
  * Returns false if the numbers are not a valid box, or if the box is too small. */

@@ -2,6 +2,7 @@
  * and the classes of their queries. */
 #include <string.h>
 
+#include "models/model.h"
 #include "run/mask_scores.h"
 
 /* Finds classes from a grid of logits, which are interpolated directly to the map's pixels. */
@@ -81,7 +82,7 @@ fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t 
     FV_TRY(fv_require(classes, "the map"));
     FV_TRY(fv_extent_of(&e, plan, extent));
     FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)e.width * e.height));
-    if (!fv_graph_output(&plan->graph, FOVEA_OUTPUT_CLASS_MAP) &&
+    if (!fv_graph_output(&plan->graph, FOVEA_OUTPUT_CLASS_MAP) && !plan->model->detection &&
         fv_graph_output(&plan->graph, FOVEA_OUTPUT_MASKS))
         return classify_masks(classes, plan, outs, &e);
     FV_TRY(

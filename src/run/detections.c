@@ -28,26 +28,33 @@ static void place_in_frame(fovea_detection *boxes, size_t n, const fovea_plan_in
     }
 }
 
-fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
-                              fovea_detection *boxes, size_t capacity, size_t *count)
+fovea_status fv_detections_find(size_t *n, const fovea_plan *p, const fovea_output *outs,
+                                fovea_detection *boxes, size_t capacity)
 {
     fv_box_level level[FV_LEVELS];
-    FV_TRY(fv_task_output_check(plan, outs, n_outs));
-    FV_TRY(fv_require(count, "the pointer to the number of boxes"));
-    if (capacity > 0)
-        FV_TRY(fv_require(boxes, "the pointer to the boxes"));
-    const fv_detection *d = plan->model->detection;
+    const fv_detection *d = p->model->detection;
     if (!d)
         return fv_fail(FOVEA_ENOTSUP, "the plan's model does not detect boxes; use a detector");
-    if (!plan->run.results.candidates)
+    if (!p->run.results.candidates)
         return fv_fail(
             FOVEA_EINVAL,
             "the plan lacks outputs of the detector; to find boxes, plan with all outputs %s",
             d->of_queries ? "logits and pred_boxes" : "cls.0, box.0, ...");
     for (uint32_t i = 0; i < d->levels; i++)
-        FV_TRY(find_level(&level[i], plan, outs, d, i));
-    *count = fv_boxes_find(d, level, (float)plan->info.width, (float)plan->info.height,
-                           plan->run.results.candidates, boxes, capacity);
+        FV_TRY(find_level(&level[i], p, outs, d, i));
+    *n = fv_boxes_find(d, level, (float)p->info.width, (float)p->info.height,
+                       p->run.results.candidates, boxes, capacity);
+    return FOVEA_OK;
+}
+
+fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
+                              fovea_detection *boxes, size_t capacity, size_t *count)
+{
+    FV_TRY(fv_task_output_check(plan, outs, n_outs));
+    FV_TRY(fv_require(count, "the pointer to the number of boxes"));
+    if (capacity > 0)
+        FV_TRY(fv_require(boxes, "the pointer to the boxes"));
+    FV_TRY(fv_detections_find(count, plan, outs, boxes, capacity));
     if (*count > capacity)
         *count = capacity;
     place_in_frame(boxes, *count, &plan->info);

@@ -3,18 +3,24 @@
 #include <string.h>
 
 #include "base/abi.h"
+#include "models/model.h"
+#include "run/boxes.h"
 #include "run/sigmoid.h"
 #include "run/task_output.h"
 
 typedef struct mask_search {
-    fv_task_output masks, classes;
+    const fovea_plan *plan;
+    const fovea_output *outs;
+    bool detector; /* the queries have boxes, and a mask has the class and the score of its box */
+    fv_task_output masks;
+    fv_task_output classes; /* not of a detector */
     fv_extent extent;
     fv_side rows, grid_rows;  /* map the frame's rows to the picture's, and the picture's to the
-                                 grid's */
+                                 grid's. Of a detector, the picture is the grid itself */
     const fv_between *column; /* columns of the frame's pixels */
     fv_mask_scratch scratch;  /* its `columns` map the picture to the grid */
-    uint32_t run_width;
-    uint32_t kept; /* number of kept queries in scratch.work */
+    uint32_t run_width;       /* columns of the picture */
+    uint32_t kept;            /* number of kept queries in scratch.work */
     fovea_mask_options options;
     double overlap; /* options.overlap_threshold as the decimal number that was written */
     fovea_mask *found;
@@ -22,24 +28,39 @@ typedef struct mask_search {
     uint16_t *map; /* or NULL */
 } mask_search;
 
+/* Maps each of n places to itself. */
+static fv_side same_places(uint32_t n)
+{
+    return (fv_side){.scale = 1, .end = n, .high = n};
+}
+
 static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_output *outs,
                           size_t n_outs)
 {
     fv_extent run;
     FV_TRY(fv_task_output_check(p, outs, n_outs));
-    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS, "masks_queries_logits"));
-    FV_TRY(
-        fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
+    s->plan = p;
+    s->outs = outs;
+    s->detector = p->model->detection != NULL;
+    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS,
+                             s->detector ? "pred_masks" : "masks_queries_logits"));
+    if (!s->detector)
+        FV_TRY(fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES,
+                                 "class_queries_logits"));
+    const fv_grid *grid = &s->masks.grid;
     s->scratch = fv_result_scratch_masks(p);
-    s->run_width = p->info.width;
+    s->run_width = s->detector ? grid->width : p->info.width;
     FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
     FV_TRY(fv_extent_of(&run, p, FOVEA_EXTENT_PICTURE));
-    const fv_side across = fv_extent_run_across(&s->extent, p);
-    const fv_side grid = fv_extent_across(&run, s->masks.grid.width);
-    s->rows = fv_extent_run_down(&s->extent, p);
-    s->grid_rows = fv_extent_down(&run, s->masks.grid.height);
+    const fv_side across = s->detector ? fv_extent_across(&s->extent, grid->width)
+                                       : fv_extent_run_across(&s->extent, p);
+    const fv_side columns =
+        s->detector ? same_places(grid->width) : fv_extent_across(&run, grid->width);
+    s->rows =
+        s->detector ? fv_extent_down(&s->extent, grid->height) : fv_extent_run_down(&s->extent, p);
+    s->grid_rows = s->detector ? same_places(grid->height) : fv_extent_down(&run, grid->height);
     s->column = fv_side_columns(fv_result_scratch_columns(p), &across, s->extent.width);
-    fv_side_columns(s->scratch.columns, &grid, run.width);
+    fv_side_columns(s->scratch.columns, &columns, s->run_width);
     return FOVEA_OK;
 }
 
@@ -76,13 +97,26 @@ static void keep_queries(mask_search *s)
     }
 }
 
+/* Keeps the boxes of a detector, best first. Several boxes may have the same query. */
+static fovea_status keep_boxes(mask_search *s)
+{
+    size_t n;
+    FV_TRY(fv_detections_find(&n, s->plan, s->outs, NULL, 0));
+    const fv_box_candidate *c = s->plan->run.results.candidates;
+    for (; n-- > 0 && c->score > s->options.threshold; c++)
+        s->scratch.work[s->kept++] =
+            (fv_query_mask){.query = c->place, .label = c->label, .score = c->score};
+    return FOVEA_OK;
+}
+
 /* ---- pixels ---- */
 
 typedef void see_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logit);
 
 /* Interpolates the grid's rows at the height of a row of the frame, for the kept queries, then
  * enlarges the result to the picture's width. As in transformers, masks are first enlarged to the
- * picture and then to the frame, but here along one axis at a time. */
+ * picture and then to the frame, but here along one axis at a time. Those of a detector are
+ * enlarged directly to the frame. */
 static void blend_line(const mask_search *s, const fv_between *row)
 {
     const size_t queries = s->masks.columns, line = s->masks.grid.width * queries;
@@ -156,6 +190,24 @@ static void count_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *
     w->sum += probability >= s->options.mask_threshold;
 }
 
+/* Returns the first kept query whose mask has the pixel, or s->kept if there is none. */
+static uint32_t first_inside(const mask_search *s, const float *logit)
+{
+    uint32_t k = 0;
+    while (k < s->kept && !(logit[k] > 0))
+        k++;
+    return k;
+}
+
+static void count_first(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    const uint32_t k = first_inside(s, logit);
+    (void)x;
+    (void)y;
+    if (k < s->kept)
+        s->scratch.work[k].inside++;
+}
+
 static void count_instances(mask_search *s, uint32_t x, uint32_t y, const float *logit)
 {
     (void)x;
@@ -189,11 +241,21 @@ static void draw_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *l
         add_pixel(s, s->scratch.work[best].id, x, y);
 }
 
+static void draw_first(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    const uint32_t k = first_inside(s, logit);
+    if (k < s->kept)
+        add_pixel(s, s->scratch.work[k].id, x, y);
+}
+
+/* Draws the masks of a detector from the last to the first, which has the highest score. */
 static void draw_instances(mask_search *s, uint32_t x, uint32_t y, const float *logit)
 {
-    for (uint32_t k = 0; k < s->kept; k++)
+    for (uint32_t i = 0; i < s->kept; i++) {
+        const uint32_t k = s->detector ? s->kept - 1 - i : i;
         if (logit[k] > 0)
             add_pixel(s, s->scratch.work[k].id, x, y);
+    }
 }
 
 /* ---- records ---- */
@@ -209,6 +271,8 @@ static bool is_stuff(const fovea_mask_options *o, uint32_t label)
 /* Returns whether the pixels of a query make a mask; for an instance also sets its final score. */
 static bool makes_mask(const mask_search *s, fv_query_mask *w)
 {
+    if (s->detector)
+        return w->inside > 0;
     if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* w->won is the number of pixels that it wins;
                                                     sum > 0 means that some pixels are inside */
         return w->sum > 0 && (double)((float)w->won / (float)w->inside) > s->overlap;
@@ -219,7 +283,7 @@ static bool makes_mask(const mask_search *s, fv_query_mask *w)
 /* Returns the id of an earlier record of the same class if the class is stuff, else 0. */
 static uint32_t joined(const mask_search *s, const fv_query_mask *w)
 {
-    if (s->options.rule != FOVEA_MASKS_PANOPTIC || !is_stuff(&s->options, w->label))
+    if (s->detector || s->options.rule != FOVEA_MASKS_PANOPTIC || !is_stuff(&s->options, w->label))
         return 0;
     for (const fv_query_mask *before = s->scratch.work; before < w; before++)
         if (before->id && before->label == w->label)
@@ -250,13 +314,14 @@ static double as_written(float x)
     return (float)decimal == x ? decimal : (double)x;
 }
 
-static fovea_status read_options(fovea_mask_options *own, const fovea_mask_options *options)
+static fovea_status read_options(fovea_mask_options *own, const fovea_mask_options *options,
+                                 bool detector)
 {
     *own = (fovea_mask_options)FOVEA_MASK_OPTIONS_INIT;
     FV_TRY(FV_ABI_READ(*own, options, FOVEA_MASK_OPTIONS_INIT));
     FV_TRY(fv_known("rule of masks", (int)own->rule, FOVEA_MASKS_INSTANCE));
     float *const share[] = {&own->threshold, &own->mask_threshold, &own->overlap_threshold};
-    static const float usual[] = {0.8f, 0.5f, 0.8f};
+    const float usual[] = {detector ? 0.5f : 0.8f, 0.5f, 0.8f};
     static const char *const name[] = {"threshold", "mask_threshold", "overlap_threshold"};
     for (int i = 0; i < 3; i++) {
         if (!(*share[i] >= 0 && *share[i] <= 1))
@@ -273,23 +338,32 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
                          size_t *count, uint16_t *map, size_t map_capacity)
 {
     mask_search s = {.found = masks, .map = map};
-    FV_TRY(read_options(&s.options, options));
-    s.overlap = as_written(s.options.overlap_threshold);
     FV_TRY(begin(&s, plan, outs, n_outs));
+    FV_TRY(read_options(&s.options, options, s.detector));
+    s.overlap = as_written(s.options.overlap_threshold);
     FV_TRY(fv_require(count, "the pointer to the number of masks"));
     if (capacity > 0)
         FV_TRY(fv_require(masks, "the pointer to the masks"));
     const size_t pixels = (size_t)s.extent.width * s.extent.height;
     const bool panoptic = s.options.rule == FOVEA_MASKS_PANOPTIC;
+    see_pixel *const count_pixel = !panoptic    ? count_instances
+                                   : s.detector ? count_first
+                                                : count_panoptic;
+    see_pixel *const draw_pixel = !panoptic    ? draw_instances
+                                  : s.detector ? draw_first
+                                               : draw_panoptic;
     if (map) {
         FV_TRY(fv_task_output_capacity("pixels", map_capacity, pixels));
         memset(map, 0, pixels * sizeof *map);
     }
-    keep_queries(&s);
-    see_all(&s, panoptic ? count_panoptic : count_instances);
+    if (s.detector)
+        FV_TRY(keep_boxes(&s));
+    else
+        keep_queries(&s);
+    see_all(&s, count_pixel);
     make_records(&s, capacity < UINT16_MAX ? capacity : UINT16_MAX);
     if (s.count > 0)
-        see_all(&s, panoptic ? draw_panoptic : draw_instances);
+        see_all(&s, draw_pixel);
     *count = s.count;
     return FOVEA_OK;
 }

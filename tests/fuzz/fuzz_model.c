@@ -427,6 +427,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "nalaformer-xt-retinanet",
                                          "eomt-s",
                                          "rf-detr-n",
+                                         "rf-detr-seg-n",
                                          "eomt-dinov3-s"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"

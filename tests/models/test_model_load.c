@@ -572,7 +572,8 @@ static uint64_t unread(const fovea_model *m)
         return m->info.width + 2 * (9 * c * c + c);
     }
     if (strcmp(m->family->name, "rf_detr") == 0)
-        return m->info.width + 12 * 300303;
+        return m->info.width +
+               12 * (222303 + 260 * (uint64_t)((const fv_rf_detr *)m->roles)->queries);
     return strncmp(m->info.type, "dino", 4) == 0 ? m->info.width : 0;
 }
 
@@ -612,7 +613,10 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"eomt-dinov3-b", 92425094},    {"eomt-dinov3-l", 315032710},
         {"rf-detr-n", 30467298},        {"rf-detr-s", 32111170},
         {"rf-detr-m", 33687458},        {"rf-detr-b", 32174530},
-        {"rf-detr-l", 33933218},
+        {"rf-detr-l", 33933218},        {"rf-detr-seg-n", 33577475},
+        {"rf-detr-seg-s", 33711107},    {"rf-detr-seg-m", 35694259},
+        {"rf-detr-seg-l", 35873971},    {"rf-detr-seg-xl", 38113635},
+        {"rf-detr-seg-2xl", 38648163},
     };
     size_t names = 0;
     (void)state;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_rf_detr.py: RF-DETR: refused configurations, other attentions and sizes, and its boxes.
+"""test_rf_detr.py: RF-DETR: refused configurations, other attentions and sizes, its boxes and its masks.
 
     test_rf_detr.py path/to/fovea
 
@@ -15,26 +15,54 @@ import sys
 import tempfile
 import unittest
 
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models", "rf-detr-02")
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
+GOLDEN, MASKS = os.path.join(MODELS, "rf-detr-02"), os.path.join(MODELS, "rf-detr-seg-01")
 FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
+
+
+def enlarged(grid, columns, rows, x, width, y, height):
+    """A value of a grid that is resized to width x height, bilinear and without align_corners."""
+    def between(at, pixels, places):
+        at = min(max((at + 0.5) * places / pixels - 0.5, 0), places - 1)
+        return int(at), min(int(at) + 1, places - 1), at - int(at)
+
+    left, right, u = between(x, width, columns)
+    above, below, v = between(y, height, rows)
+    high, low = (grid[r * columns + left] * (1 - u) + grid[r * columns + right] * u for r in (above, below))
+    return high * (1 - v) + low * v
+
+
+def unrolled(counts):
+    """The pixels of COCO's compressed run lengths, column by column."""
+    runs, at = [], 0
+    while at < len(counts):
+        value, shift, more = 0, 0, True
+        while more:
+            c = ord(counts[at]) - 48
+            value |= (c & 31) << shift
+            more, at, shift = bool(c & 32), at + 1, shift + 5
+            if not more and c & 16:
+                value |= -1 << shift
+        runs.append(value + (runs[-2] if len(runs) > 2 else 0))
+    return [i % 2 for i, n in enumerate(runs) for _ in range(n)]
 
 
 class RfDetr(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
-        with open(os.path.join(GOLDEN, "config.json"), encoding="utf-8") as f:
-            self.config = json.load(f)
+        self.golden = GOLDEN
 
     def write(self, backbone=None, without=(), **fields):
         """Writes the golden model with changed fields of config.json."""
-        config = dict(self.config, **fields)
+        with open(os.path.join(self.golden, "config.json"), encoding="utf-8") as f:
+            config = dict(json.load(f), **fields)
         config["backbone_config"] = dict(config["backbone_config"], **(backbone or {}))
         for name in without:
             config["backbone_config"].pop(name)
         folder = os.path.join(self.folder, "model")
         os.makedirs(folder, exist_ok=True)
-        shutil.copy(os.path.join(GOLDEN, "model.safetensors"), folder)
+        shutil.copy(os.path.join(self.golden, "model.safetensors"), folder)
         with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
             json.dump(config, f)
         return folder
@@ -70,24 +98,72 @@ class RfDetr(unittest.TestCase):
         self.refused('"decoder_activation_function" must be', decoder_activation_function=1)
         self.refused('"two_stage" is not known', two_stage=False)
 
-    def test_other_heads(self):
-        """Models for masks and key points are refused; otherwise they would silently run as detectors."""
-        self.refused('predicts masks ("architectures" has "RfDetrForInstanceSegmentation")',
-                     architectures=["RfDetrForInstanceSegmentation"])
-        for tensor, what in (("segmentation_head.bias", "masks"), ("keypoint_embed.layers.0.bias", "key points")):
-            folder = self.write()
-            file = os.path.join(folder, "model.safetensors")
-            with open(file, "rb") as f:
-                whole = f.read()
-            n, = struct.unpack("<Q", whole[:8])
-            head, data = json.loads(whole[8:8 + n]), whole[8 + n:]
-            head[tensor] = {"dtype": "F32", "shape": [1], "data_offsets": [len(data), len(data) + 4]}
-            text = json.dumps(head).encode()
-            with open(file, "wb") as f:
-                f.write(struct.pack("<Q", len(text)) + text + data + bytes(4))
-            p = subprocess.run([FOVEA, "plan", folder], capture_output=True, text=True)
-            self.assertNotEqual(p.returncode, 0)
-            self.assertIn('predicts %s (tensor "%s")' % (what, tensor), p.stderr)
+    def test_keypoints(self):
+        """Models for key points are refused; otherwise they would silently run as detectors."""
+        p = self.add_tensors(("keypoint_embed.layers.0.bias", (1, 1)))
+        self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+        self.assertIn('predicts key points (tensor "keypoint_embed.layers.0.bias")', p.stderr)
+
+    def test_mask_head(self):
+        """A head for masks must be complete, and must be read if config.json or the tensors have it."""
+        p = self.plan(architectures=["RfDetrForInstanceSegmentation"])
+        self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+        self.assertIn("the head for masks has 0 blocks, but the decoder has 2 layers", p.stderr)
+        p = self.add_tensors(("segmentation_head.bias", (1, 1)))
+        self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+        self.assertIn("the head for masks has 0 blocks", p.stderr)
+        self.golden = MASKS
+        for name in ("segmentation_head.blocks.0.gamma", "segmentation_head.blocks.1.pwconv2.weight"):
+            p = self.add_tensors((name, (16, 1)))
+            self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+            self.assertIn(name, p.stderr)
+        p = self.add_tensors(("segmentation_head.blocks.2.norm.weight", (16, 1)))
+        self.assertIn("the head for masks has 3 blocks", p.stderr)
+        for value in (0, -1, 1.5, float("nan"), 65, 1 << 40, "4"):
+            self.refused('"mask_downsample_ratio" must be', mask_downsample_ratio=value)
+        self.refused('"intermediate_size" is 25', intermediate_size=25)
+        self.refused('"segmentation_head_activation_function" is "mish"', segmentation_head_activation_function="mish")
+        p = self.plan("--size", "28", mask_downsample_ratio=29)
+        self.assertNotEqual(p.returncode, 0)
+        self.assertIn("too small for masks", p.stderr)
+        for size in ("42x28", "28x84", "140"):
+            p = self.plan("--size", size, architectures=["RfDetrForObjectDetection"], mask_downsample_ratio=3)
+            self.assertEqual(p.returncode, 0, p.stderr)
+
+    def test_masks(self):
+        """Masks of the outputs, resized to the photograph, are those of the boxes with a score above 0.5 or --score."""
+        self.golden = MASKS
+        picture = os.path.join(self.folder, "picture.ppm")
+        with open(picture, "wb") as f:
+            f.write(b"P6 60 90 255\n" + bytes(i * 37 % 251 for i in range(180 * 90)))
+        for options, threshold in (([], 0.5), (["--score", "0.3"], 0.3), (["--score", "0.3", "--attention", "mala"], 0.3)):
+            outputs, _, shown, masks = self.masks(self.write(), picture, "--size", "42x28", *options)
+            (_, queries, rows, columns), logits = outputs["pred_masks"]
+            self.assertEqual((queries, rows, columns), (5, 7, 10))
+            want = []
+            for score, label, box in self.best(outputs, threshold):
+                query = outputs["pred_boxes"][1].index(box[0]) // 4
+                grid = logits[query * rows * columns:][:rows * columns]
+                inside = [enlarged(grid, columns, rows, x, 60, y, 90) for y in range(90) for x in range(60)]
+                if max(inside) > 0:
+                    want.append((score, label, inside))
+            self.assertGreater(len(want), 1 if threshold < 0.5 else 0)
+            self.assertEqual([len(want)] * 2, [len(masks), len(shown["masks"])])
+            for entry, told, (score, label, inside) in zip(masks, shown["masks"], want):
+                self.assertAlmostEqual(entry["score"], score, delta=1e-6)
+                self.assertEqual((entry["category_id"], told["category_id"]), (label, label))
+                pixels = unrolled(entry["segmentation"]["counts"])
+                self.assertEqual(len(pixels), 60 * 90)
+                differ = [i for i, v in enumerate(inside) if (v > 0) != pixels[i % 60 * 90 + i // 60] and abs(v) > 1e-4]
+                self.assertEqual(differ, [])
+                self.assertEqual(entry["area"], sum(pixels))
+
+    def masks(self, folder, picture, *options):
+        """As boxes(), and the file of --masks."""
+        file = os.path.join(self.folder, "masks.json")
+        found = self.boxes(folder, picture, "--masks", file, *options)
+        with open(file, encoding="utf-8") as f:
+            return (*found, json.load(f))
 
     def test_backbone(self):
         self.refused('"backbone_config.num_windows" must be', backbone={"num_windows": 0})

@@ -493,6 +493,142 @@ static void masks_of_no_numbers(void **unused)
     close_subject(&s);
 }
 
+/* ---- masks of a detector ---- */
+
+static const char *const box_mask_names[] = {"logits", "pred_boxes", "pred_masks", NULL};
+
+/* Returns a mask's value at a position, interpolated directly from its grid. */
+static double sample_grid(const subject *s, size_t output, const double at[2], uint32_t c)
+{
+    const fovea_output_info *o = &s->output[output];
+    const double place[2] = {at[0] * o->grid_width - 0.5, at[1] * o->grid_height - 0.5};
+    return blend(at_place, s, output, place, (const double[]){0, 0},
+                 (const double[]){o->grid_width - 1.0, o->grid_height - 1.0}, c);
+}
+
+/* Sets *pair to the number of the pair of a query and a class with the next lower logit. Returns
+ * false if its score is at most the threshold. */
+static bool next_pair(const subject *s, double threshold, uint32_t *pair, float *below)
+{
+    const uint32_t n = s->output[0].rows * s->output[0].columns;
+    float best = -INFINITY;
+    for (uint32_t i = 0; i < n; i++)
+        if (data_of(s, 0)[i] < *below && data_of(s, 0)[i] > best) {
+            best = data_of(s, 0)[i];
+            *pair = i;
+        }
+    *below = best;
+    return sigmoid((double)best) > threshold;
+}
+
+/* Compares the masks of boxes, by one rule, with masks by their definition. */
+static void look_at_masks_of_boxes(const subject *s, fovea_mask_rule rule, float threshold)
+{
+    enum { MOST = 32 };
+    const uint32_t wide = s->width, pixels = s->width * s->height;
+    uint16_t *map = malloc(pixels * sizeof *map), *want = calloc(pixels, sizeof *want);
+    uint8_t *inside = malloc(pixels);
+    fovea_mask found[MOST];
+    size_t count, next = 0;
+    uint32_t pair = 0;
+    float below = INFINITY;
+    fovea_mask_options o = FOVEA_MASK_OPTIONS_INIT;
+    o.rule = rule;
+    o.threshold = threshold;
+    assert_int_equal(fovea_masks(s->plan, s->out, 3, &o, found, MOST, &count, map, pixels), 0);
+    assert_true(count > 1);
+    for (uint32_t k = 0; k < s->output[0].rows &&
+                         next_pair(s, threshold > 0 ? (double)threshold : 0.5, &pair, &below);
+         k++) {
+        const uint32_t query = pair / s->output[0].columns;
+        uint64_t area = 0;
+        assert_int_equal(fovea_mask_pixels(s->plan, s->out, 3, query, inside, pixels), 0);
+        for (uint32_t i = 0; i < pixels; i++) {
+            double at[2];
+            const bool seen = place(s, i % wide, i / wide, at);
+            const double logit = seen ? sample_grid(s, 2, at, query) : -1;
+            if (fabs(logit) > 1e-4)
+                assert_int_equal(inside[i], logit > 0);
+            const bool own = inside[i] && (rule == FOVEA_MASKS_INSTANCE || !want[i]);
+            area += own;
+            if (own && !want[i])
+                want[i] = (uint16_t)(next + 1);
+        }
+        if (area == 0)
+            continue;
+        assert_true(next < count);
+        assert_int_equal(found[next].query, query);
+        assert_int_equal(found[next].label, pair % s->output[0].columns);
+        assert_true(fabs(found[next].score - sigmoid((double)below)) < 1e-6);
+        assert_int_equal(found[next].area, area);
+        next++;
+    }
+    assert_int_equal(next, count);
+    assert_memory_equal(map, want, pixels * sizeof *map);
+    free(inside);
+    free(want);
+    free(map);
+}
+
+static void fill_boxes(const subject *s)
+{
+    fill(s, 0, 2);
+    fill(s, 2, 3);
+    for (uint32_t i = 0; i < 4 * s->output[1].rows; i++)
+        data_of(s, 1)[i] = 0.5f + 0.3f * uniform();
+}
+
+static void masks_of_boxes(void **unused)
+{
+    (void)unused;
+    static const struct {
+        uint32_t width, height, edge;
+    } frames[] = {{75, 50, 56}, {40, 90, 28}, {28, 42, 0}};
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        subject s;
+        open_subject(&s, MODELS "rf-detr-seg-01", box_mask_names, frames[i].width, frames[i].height,
+                     frames[i].edge);
+        fill_boxes(&s);
+        look_at_masks_of_boxes(&s, FOVEA_MASKS_INSTANCE, 0.3f);
+        look_at_masks_of_boxes(&s, FOVEA_MASKS_PANOPTIC, 0.3f);
+        look_at_masks_of_boxes(&s, FOVEA_MASKS_INSTANCE, 0);
+        close_subject(&s);
+    }
+}
+
+/* Queries without a valid box, and masks that are not numbers, give no masks. Outputs that are
+ * missing are named. */
+static void masks_of_bad_boxes(void **unused)
+{
+    (void)unused;
+    subject s;
+    fovea_mask found[4];
+    static uint16_t map[56 * 56];
+    size_t count = 7;
+    open_subject(&s, MODELS "rf-detr-seg-01", box_mask_names, 56, 56, 0);
+    for (int k = 0; k < 3; k++) {
+        fill_boxes(&s);
+        for (size_t i = 0; i < s.out[k].size / 4; i++)
+            data_of(&s, (size_t)k)[i] = NAN;
+        assert_int_equal(fovea_masks(s.plan, s.out, 3, NULL, found, 4, &count, map, 56 * 56), 0);
+        assert_int_equal(count, 0);
+        assert_int_equal(fovea_detections(s.plan, s.out, 3, NULL, 0, &count), 0);
+    }
+    assert_int_equal(fovea_class_map(s.plan, s.out, 3, FOVEA_EXTENT_FRAME, map, 56 * 56),
+                     FOVEA_EINVAL);
+    close_subject(&s);
+    const char *const boxes[] = {"logits", "pred_boxes", NULL};
+    open_subject(&s, MODELS "rf-detr-seg-01", boxes, 56, 56, 0);
+    assert_int_equal(fovea_masks(s.plan, s.out, 2, NULL, found, 4, &count, NULL, 0), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "pred_masks"));
+    close_subject(&s);
+    const char *const masks[] = {"pred_masks", NULL};
+    open_subject(&s, MODELS "rf-detr-seg-01", masks, 56, 56, 0);
+    assert_int_equal(fovea_masks(s.plan, s.out, 1, NULL, found, 4, &count, NULL, 0), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "logits and pred_boxes"));
+    close_subject(&s);
+}
+
 /* ---- key points ---- */
 
 static const char *const heat_names[] = {"heatmaps", NULL};
@@ -551,17 +687,20 @@ static void points_between_places(void **unused)
 static void nothing_is_allocated(void **unused)
 {
     (void)unused;
-    subject mask, depth, heat;
+    subject mask, boxed, depth, heat;
     static uint16_t map[64 * 64];
     fovea_mask found[4];
     fovea_keypoint points[64];
     size_t count;
     open_subject(&mask, MODELS "eomt-masked-01", mask_names, 64, 64, 0);
+    open_subject(&boxed, MODELS "rf-detr-seg-01", box_mask_names, 56, 56, 0);
     open_subject(&depth, "synthetic:depth-anything-s", depth_names, 64, 64, 0);
     open_subject(&heat, "synthetic:vitpose-s", heat_names, 64, 64, 0);
     fill_masks(&mask);
+    fill_boxes(&boxed);
     const uint64_t before = heap_calls();
     int status = fovea_masks(mask.plan, mask.out, 2, NULL, found, 4, &count, map, 64 * 64);
+    status |= fovea_masks(boxed.plan, boxed.out, 3, NULL, found, 4, &count, map, 64 * 64);
     status |= fovea_class_map(mask.plan, mask.out, 2, FOVEA_EXTENT_FRAME, map, 64 * 64);
     status |= fovea_depth_map_u16(depth.plan, depth.out, 1, FOVEA_EXTENT_FRAME, 0, map, 64 * 64);
     status |= fovea_keypoints(heat.plan, heat.out, 1, points, 64, &count);
@@ -570,6 +709,7 @@ static void nothing_is_allocated(void **unused)
     assert_int_equal(calls, 0);
     close_subject(&heat);
     close_subject(&depth);
+    close_subject(&boxed);
     close_subject(&mask);
 }
 
@@ -624,6 +764,7 @@ static void kinds_and_layouts_of_outputs(void **unused)
         {"synthetic:mavit-t-retinanet", "box.0", FOVEA_OUTPUT_BOXES, FOVEA_OUTPUT_LAYOUT_PLANES},
         {"synthetic:rf-detr-n", "pred_boxes", FOVEA_OUTPUT_BOXES, FOVEA_OUTPUT_LAYOUT_ROWS},
         {"synthetic:rf-detr-n", "logits", FOVEA_OUTPUT_BOX_CLASSES, FOVEA_OUTPUT_LAYOUT_ROWS},
+        {"synthetic:rf-detr-seg-n", "pred_masks", FOVEA_OUTPUT_MASKS, FOVEA_OUTPUT_LAYOUT_PLANES},
         {"synthetic:pola-pvt-t", "logits", FOVEA_OUTPUT_LOGITS, FOVEA_OUTPUT_LAYOUT_VECTOR},
         {"synthetic:pola-pvt-t", "stage1", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_ROWS},
         {"synthetic:sam-b16", "last_hidden_state", FOVEA_OUTPUT_FEATURES,
@@ -671,6 +812,8 @@ int main(void)
         cmocka_unit_test(instances),
         cmocka_unit_test(panoptic),
         cmocka_unit_test(masks_of_no_numbers),
+        cmocka_unit_test(masks_of_boxes),
+        cmocka_unit_test(masks_of_bad_boxes),
         cmocka_unit_test(points_between_places),
         cmocka_unit_test(nothing_is_allocated),
         cmocka_unit_test(boxes_lie_in_the_frame),

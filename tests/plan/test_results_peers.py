@@ -20,7 +20,8 @@ torch = counted.need("torch", "it is for comparison alone")
 transformers = counted.need("transformers", "it is for comparison alone")
 counted.need("scipy", "transformers needs it for key points")
 
-SEGMENTER = os.path.join(HERE, "..", "data", "golden", "models", "eomt-masked-01")
+MODELS = os.path.join(HERE, "..", "data", "golden", "models")
+SEGMENTER, DETECTOR = os.path.join(MODELS, "eomt-masked-01"), os.path.join(MODELS, "rf-detr-seg-01")
 
 
 def given(plan, arrays):
@@ -98,6 +99,44 @@ class Results(unittest.TestCase):
                 self.assertLessEqual(differ.mean(), 1e-4)  # on the border of a mask
                 found += len(mine)
         self.assertGreater(found, 10)
+
+    def test_masks_of_boxes(self):
+        """RF-DETR's masks: as overlapping instances, and with each pixel in one mask."""
+        found = 0
+        for seed, (wide, high) in enumerate(((56, 56), (84, 42), (28, 140))):
+            plan = fovea.Model(DETECTOR).plan(np.zeros((high, wide, 3), np.uint8),
+                                              outputs=["logits", "pred_boxes", "pred_masks"])
+            logits, boxes, masks = plan._outputs()
+            rng = np.random.default_rng(seed)
+            low = torch.tensor(rng.normal(0, 6, (1, logits.rows, 5, 5)), dtype=torch.float32)
+            theirs = types.SimpleNamespace(
+                logits=torch.tensor(rng.normal(0, 1, (1, logits.rows, logits.columns)), dtype=torch.float32),
+                pred_masks=torch.nn.functional.interpolate(low, size=(masks.grid_height, masks.grid_width),
+                                                           mode="bicubic") - 1)
+            outs, _ = given(plan, {"logits": theirs.logits[0].numpy(),
+                                   "pred_boxes": rng.uniform(0.2, 0.8, (boxes.rows, 4)),
+                                   "pred_masks": theirs.pred_masks[0].permute(1, 2, 0).numpy()})
+            for rule, threshold, binary in (("instance", 0, True), ("instance", 0.3, True), ("panoptic", 0.3, False)):
+                want = transformers.RfDetrImageProcessor().post_process_instance_segmentation(
+                    theirs, target_sizes=[(high, wide)], return_binary_maps=binary,
+                    **({"threshold": threshold} if threshold else {}))[0]
+                options = fovea._structures.MaskOptions(rule=fovea.MASK_RULES[rule], threshold=threshold)
+                mine, count = (fovea._structures.Mask * 100)(), C.c_size_t()
+                pixels, inside = np.empty((high, wide), np.uint16), np.empty((high, wide), np.uint8)
+                plan._call(fovea._lib.fovea_masks, outs, len(outs), C.byref(options), mine, 100, C.byref(count),
+                           pixels.ctypes.data, pixels.size)
+                self.assertEqual([m.label for m in mine[:count.value]],
+                                 [s["label_id"] for s in want["segments_info"]])
+                np.testing.assert_allclose([m.score for m in mine[:count.value]],
+                                           [s["score"] for s in want["segments_info"]], atol=1e-6)
+                found += count.value
+                if not binary:
+                    self.assertLessEqual((pixels != np.maximum(want["segmentation"].numpy(), 0)).mean(), 1e-4)
+                for m, mask in zip(mine[:count.value], want["segmentation"].numpy() if binary else ()):
+                    plan._call(fovea._lib.fovea_mask_pixels, outs, len(outs), m.query, inside.ctypes.data, inside.size)
+                    self.assertLessEqual((inside != mask).mean(), 1e-4)
+                    self.assertEqual(m.area, inside.sum())
+        self.assertGreater(found, 20)
 
     def test_classes(self):
         for seed, side in enumerate((48, 120)):

@@ -83,7 +83,7 @@ Results::Results(rclcpp::Node &node, const Settings &settings, const fovea::mode
         boxes_ = node.create_publisher<Detections>("~/boxes", qos);
     if (has(FOVEA_OUTPUT_DEPTH))
         depth_ = node.create_publisher<Image>("~/depth", qos);
-    if (has(FOVEA_OUTPUT_CLASS_MAP) || has(FOVEA_OUTPUT_MASKS))
+    if (has(FOVEA_OUTPUT_CLASS_MAP) || has(FOVEA_OUTPUT_MASK_CLASSES))
         classes_ = node.create_publisher<Image>("~/classes", qos);
     if (has(FOVEA_OUTPUT_MASKS)) {
         masks_ = node.create_publisher<Image>("~/masks", qos);

@@ -11,7 +11,7 @@ enum { MASKS = 255 }; /* largest number of masks in a picture with one byte per 
 
 typedef struct masks {
     const char *path, *rule; /* arguments of --masks and --mask-rule; NULL if not given */
-    bool wanted;
+    bool wanted, detector;   /* detector: the model also finds boxes */
     fovea_mask_options options;
     fovea_mask *found; /* masks of the current frame */
     size_t count;
@@ -32,8 +32,10 @@ static size_t options(cli_option *out, run_state *r, void *own)
     out[0] = (cli_option){
         "masks", 0, "FILE",
         "file for masks: a .png with the number of each pixel's mask, or a COCO .json", &m->path};
-    out[1] = (cli_option){"mask-rule", 0, "NAME",
-                          "rule that chooses masks: panoptic (default) or instance", &m->rule};
+    out[1] = (cli_option){
+        "mask-rule", 0, "NAME",
+        "rule that chooses masks: panoptic or instance (default if the model finds boxes)",
+        &m->rule};
     return 2;
 }
 
@@ -64,17 +66,21 @@ static int check(run_state *r, void *own)
 static int want(run_state *r, void *own)
 {
     masks *m = own;
-    m->wanted = r->s.info.masks > 0 && (m->path || m->rule || (!run_writes(r) && !r->in.split));
+    static const char *const outputs[] = {"masks_queries_logits", "class_queries_logits",
+                                          "pred_masks", "pred_boxes", "logits"};
+    m->detector = r->s.info.boxes > 0;
+    m->wanted = r->s.info.masks > 0 && (m->path || m->rule || (r->overlay && m->detector) ||
+                                        (!run_writes(r) && !r->in.split));
     if (r->in.split && m->wanted)
         return cli_fail(CLI_UNSUPPORTED,
                         "--masks is not possible, because this model's image processor splits "
                         "pictures into parts and masks of parts cannot be merged; use --labels");
     if (m->path && !m->wanted)
         return cli_fail(CLI_UNSUPPORTED, "--masks %s: this model finds no masks", m->path);
-    if (m->wanted) {
-        run_want(r, "masks_queries_logits");
-        run_want(r, "class_queries_logits");
-    }
+    if (!m->rule && m->detector)
+        m->options.rule = FOVEA_MASKS_INSTANCE;
+    for (size_t i = 0; m->wanted && i < sizeof outputs / sizeof *outputs; i++)
+        run_want(r, outputs[i]);
     return CLI_OK;
 }
 
@@ -209,7 +215,9 @@ static void print(const run_state *r, const void *own)
     const size_t all = found->count, n = r->top < all ? r->top : all;
     if (all == 0) {
         printf("  no mask with a score of at least %.2g; --score P lowers the limit\n",
-               r->score > 0 ? r->score : 0.8);
+               r->score > 0      ? r->score
+               : found->detector ? 0.5
+                                 : 0.8);
         return;
     }
     puts("   score  class         x        y    width   height   share");
@@ -287,7 +295,7 @@ static void draw(const draw_pen *p, const run_state *r, const void *own, const c
             colour_of_instance(rgb, mask - 1u);
             draw_blend(p->on, x, y, rgb, at_the_border(r, found->map, p, x, y) ? 1 : 0.5);
         }
-    for (size_t i = 0; i < found->count; i++) {
+    for (size_t i = 0; i < found->count && !found->detector; i++) { /* boxes have labels already */
         const fovea_mask *m = &found->found[i];
         uint8_t rgb[3];
         double at[2] = {(double)m->x1, (double)m->y1};

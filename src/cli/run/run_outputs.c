@@ -54,6 +54,7 @@ static const struct {
     {"class_queries_logits", "class_queries_logits"},
     {"seg_logits", "seg_logits"},
     {"pred_boxes", "pred_boxes"},
+    {"pred_masks", "pred_masks"},
 };
 enum { RESULTS = sizeof results / sizeof *results };
 

@@ -301,6 +301,12 @@ static fovea_status check_grid(const fovea_model *m, fv_emit_options *o)
                        "a picture of %u x %u has %u patches, of which RF-DETR chooses %u; use a "
                        "larger one",
                        o->width, o->height, g->width * g->height, d->queries);
+    const fv_grid masks = fv_rf_detr_mask_grid(d, g);
+    if (masks.width == 0 || masks.height == 0)
+        return fv_fail(FOVEA_EINVAL,
+                       "a picture of %u x %u pixels is too small for masks, whose sides are %u "
+                       "times shorter; use a larger one",
+                       o->width, o->height, d->masks.ratio);
     return FOVEA_OK;
 }
 
@@ -312,6 +318,7 @@ static void release(fovea_model *m)
         fv_mem_free(d->global);
         fv_mem_free(d->pair);
         fv_mem_free(d->layer);
+        fv_mem_free(d->masks.block);
     }
     fv_mem_free(d);
     m->roles = NULL;

@@ -1,6 +1,6 @@
 /* rf_detr.h: RF-DETR: a DINOv2 in which most blocks attend in windows, a projector of the outputs
  * of some blocks (taps), and a decoder with deformable attention. The decoder's queries begin at
- * the cells with the best scores. */
+ * the cells with the best scores. A model for instance segmentation also has a head for masks. */
 #ifndef FOVEA_SRC_MODELS_RF_DETR_H
 #define FOVEA_SRC_MODELS_RF_DETR_H
 
@@ -22,6 +22,23 @@ typedef struct fv_rf_detr_layer {
     fv_layer fc1, fc2;
     fv_layer norm[3]; /* after self-attention, cross-attention and the MLP */
 } fv_rf_detr_layer;
+
+/* A block of the head for masks: x + act(mix(norm(filter x))). */
+typedef struct fv_rf_detr_mask_block {
+    fv_layer filter; /* (width, 9): depthwise */
+    fv_layer norm, mix;
+} fv_rf_detr_mask_block;
+
+/* The head for masks. Its rows of pixels and of queries have one more column, so that their product
+ * also adds the head's bias: it is 1 in rows of pixels, and the bias in rows of queries. */
+typedef struct fv_rf_detr_masks {
+    uint32_t ratio; /* sides of the picture divided by those of the masks; 0: no masks */
+    uint32_t act;   /* FV_EPI_* */
+    fv_rf_detr_mask_block *block; /* one per layer of the decoder */
+    fv_layer pixels;              /* (width + 1, width) */
+    fv_layer norm, fc1, fc2;      /* MLP of the queries */
+    fv_layer queries;             /* (width + 1, width) */
+} fv_rf_detr_masks;
 
 typedef struct fv_rf_detr { /* More than 25 fields: the weights and sizes of a model */
     fv_vit vit;             /* the backbone */
@@ -47,6 +64,7 @@ typedef struct fv_rf_detr { /* More than 25 fields: the weights and sizes of a m
     fv_rf_detr_layer *layer;
     uint32_t layers;
     fv_layer norm, classes, box[3];
+    fv_rf_detr_masks masks;
     fv_detection detection;
 } fv_rf_detr;
 
@@ -59,6 +77,13 @@ fovea_status fv_rf_detr_read(fovea_model *m, const struct fv_source *source,
 
 /* rf_detr_decoder.c: emits the steps from the projector's rows, `memory`, to the outputs. */
 void fv_rf_detr_decode(const fv_rf_detr *d, struct fv_builder *b, struct fv_view memory);
+
+/* rf_detr_masks.c: emits the masks of the queries, if they are asked for. `memory` has the
+ * projector's rows, and `queries` the rows of the decoder's last norm. */
+void fv_rf_detr_emit_masks(const fv_rf_detr *d, struct fv_builder *b, struct fv_view memory,
+                           struct fv_view queries);
+/* Returns the grid of the masks; a side may be 0 if the picture is too small. */
+struct fv_grid fv_rf_detr_mask_grid(const fv_rf_detr *d, const struct fv_grid *patches);
 
 /* rf_detr_synthetic.c: makes random checkpoints of the published sizes. */
 extern const struct fv_synthetic_list fv_rf_detr_synthetics;

@@ -208,4 +208,5 @@ void fv_rf_detr_decode(const fv_rf_detr *d, fv_builder *b, fv_view memory)
         fv_emit_task_output(b, "pred_boxes", FOVEA_OUTPUT_BOXES, n, 4, NULL, false);
     if (boxes.id >= 0)
         fv_emit_refine(b, "boxes", c.reference, box_delta(&c, d->box, x), boxes, n);
+    fv_rf_detr_emit_masks(d, b, memory, x);
 }

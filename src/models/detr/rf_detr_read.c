@@ -15,6 +15,7 @@
 #define PROJECTOR "backbone.0.projector.stages.0."
 #define TRANSFORMER "transformer."
 #define DECODER "transformer.decoder."
+#define MASKS "segmentation_head."
 #define MOST 64 /* largest number of layers, pairs, points or windows */
 #define QUERIES 65536
 
@@ -26,7 +27,8 @@ static const char fields[] =
     "decoder_activation_function decoder_cross_attention_heads decoder_ffn_dim decoder_layers "
     "decoder_n_points decoder_self_attention_heads dice_loss_coefficient disable_custom_kernels "
     "eos_coefficient focal_alpha giou_cost giou_loss_coefficient group_detr hidden_expansion "
-    "init_std mask_class_loss_coefficient mask_dice_loss_coefficient mask_downsample_ratio "
+    "init_std intermediate_size mask_class_loss_coefficient mask_dice_loss_coefficient "
+    "mask_downsample_ratio "
     "mask_loss_coefficient mask_point_sample_ratio num_feature_levels num_queries "
     "segmentation_head_activation_function";
 
@@ -430,6 +432,85 @@ static fovea_status read_decoder(reader *r)
     return fv_reader_all_used(&r->t, DECODER);
 }
 
+/* ---- masks ---- */
+
+/* Reads a linear layer of the head for masks, and extends it by a row without weights and with the
+ * bias `last`. */
+static fovea_status read_extended(reader *r, fv_layer *l, const char *stem, const fv_tensor *last)
+{
+    const uint32_t width = roles(r)->width;
+    l->w = (fv_weight){.rows = width + 1, .cols = width};
+    l->b = (fv_weight){.rows = 1, .cols = width + 1};
+    FV_TRY(fv_reader_part(&l->w, &r->t, MASKS, stem, "weight",
+                          (fv_weight_part){.rows = width, .cols = width}));
+    FV_TRY(fv_reader_part(&l->b, &r->t, MASKS, stem, "bias",
+                          (fv_weight_part){.rows = 1, .cols = width}));
+    fv_weight_add(&l->b, (fv_weight_part){.tensor = last, .rows = 1, .col0 = width, .cols = 1});
+    return FOVEA_OK;
+}
+
+static fovea_status read_mask_block(reader *r, fv_rf_detr_mask_block *k, uint32_t i)
+{
+    const uint32_t width = roles(r)->width;
+    const uint64_t shape[4] = {width, 1, 3, 3};
+    const fv_tensor *t;
+    char p[64];
+    snprintf(p, sizeof p, MASKS "blocks.%u.", i);
+    FV_TRY(fv_reader_tensor(&t, &r->t, p, "dwconv.", "weight", 4, shape));
+    k->filter.w = fv_weight_of(t, width, 9);
+    FV_TRY(fv_reader_matrix(&k->filter.b, &r->t, p, "dwconv.", "bias", 1, width));
+    FV_TRY(fv_reader_norm(&k->norm, &r->t, p, "norm.", width));
+    return fv_reader_linear(&k->mix, &r->t, p, "pwconv1.", width, width);
+}
+
+static fovea_status read_mask_queries(reader *r, fv_rf_detr_masks *m)
+{
+    static const char mlp[] = MASKS "query_features_block.";
+    const uint32_t width = roles(r)->width;
+    uint32_t hidden;
+    FV_TRY(fv_reader_dimension(&hidden, &r->t, mlp, "layers.0.", "weight", 0,
+                               "width of the MLP for masks", FV_VIT_HIDDEN_MOST));
+    FV_TRY(fv_reader_agree(&r->t, r->config, "intermediate_size", hidden));
+    FV_TRY(fv_reader_norm(&m->norm, &r->t, mlp, "norm_in.", width));
+    FV_TRY(fv_reader_linear(&m->fc1, &r->t, mlp, "layers.0.", hidden, width));
+    return fv_reader_linear(&m->fc2, &r->t, mlp, "layers.2.", width, hidden);
+}
+
+/* Reads the head for masks, if the file has one or config.json names its class. */
+static fovea_status read_masks(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    fv_rf_detr_masks *m = &d->masks;
+    const fv_tensor *bias, *one;
+    const json_t *list = fv_config_get(r->config, "architectures");
+    const char *class = json_string_value(json_array_get(list, 0));
+    char named[FV_READER_NAME];
+    float *data;
+    if (!(class && strcmp(class, "RfDetrForInstanceSegmentation") == 0) &&
+        !fv_reader_names(named, &r->t, MASKS))
+        return FOVEA_OK;
+    m->ratio = 4;
+    FV_TRY(fv_config_u32(&m->ratio, r->config, "mask_downsample_ratio", 1, MOST));
+    FV_TRY(read_activation(r, "segmentation_head_activation_function", "gelu", &m->act));
+    const uint32_t blocks = count(r, MASKS, "blocks.%u.norm.");
+    if (blocks != d->layers)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: the head for masks has %u blocks, but the decoder has %u layers; they "
+                       "must be equal",
+                       r->t.source->name, blocks, d->layers);
+    FV_TRY(FV_MEM_ARRAY(&m->block, blocks, FV_MEM_MODEL, "the head for masks"));
+    for (uint32_t i = 0; i < blocks; i++)
+        FV_TRY(read_mask_block(r, &m->block[i], i));
+    FV_TRY(read_mask_queries(r, m));
+    FV_TRY(fv_reader_tensor(&bias, &r->t, MASKS, "bias", "", 1, (const uint64_t[]){1}));
+    FV_TRY(fv_model_floats(&data, &one, r->t.m, 1, 1));
+    data[0] = 1;
+    FV_TRY(read_extended(r, &m->pixels, "spatial_features_proj.", one));
+    FV_TRY(read_extended(r, &m->queries, "query_features_proj.", bias));
+    r->t.m->info.masks = d->queries;
+    return fv_reader_all_used(&r->t, MASKS);
+}
+
 /* ---- the whole ---- */
 
 static void describe(reader *r)
@@ -465,35 +546,25 @@ static fovea_status describe_boxes(reader *r)
 
 static fovea_status list_outputs(fovea_model *m)
 {
-    static const char *const names[] = {"logits", "pred_boxes", "last_hidden_state",
+    static const char *const names[] = {"logits", "pred_boxes", "pred_masks", "last_hidden_state",
                                         "backbone_features"};
     FV_TRY(FV_MEM_ARRAY(&m->outputs, sizeof names / sizeof *names + 1, FV_MEM_MODEL,
                         "list of outputs"));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        FV_TRY(fv_model_add_output(m, "%s", names[i]));
+        if (m->info.masks || strcmp(names[i], "pred_masks") != 0)
+            FV_TRY(fv_model_add_output(m, "%s", names[i]));
     return FOVEA_OK;
 }
 
-/* Refuses models that do more than detect objects, because their main output would silently be
- * missing. */
-static fovea_status refuse_other_heads(const reader *r)
+/* Refuses models for key points, because their main output would silently be missing. */
+static fovea_status refuse_keypoints(const reader *r)
 {
-    static const struct {
-        const char *tensors, *class, *what;
-    } others[] = {{"segmentation_head.", "RfDetrForInstanceSegmentation", "masks"},
-                  {"keypoint_embed.", NULL, "key points"}};
-    const json_t *list = fv_config_get(r->config, "architectures");
-    const char *class = json_string_value(json_array_get(list, 0));
     char named[FV_READER_NAME];
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        const bool says = class && others[i].class && strcmp(class, others[i].class) == 0;
-        if (says || fv_reader_names(named, &r->t, others[i].tensors))
-            return fv_fail(FOVEA_ENOTSUP,
-                           "%s: this RF-DETR predicts %s (%s \"%s\"), which is not supported; use "
-                           "the detector of the same size",
-                           says ? r->config->file : r->t.source->name, others[i].what,
-                           says ? "\"architectures\" has" : "tensor", says ? class : named);
-    }
+    if (fv_reader_names(named, &r->t, "keypoint_embed."))
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: this RF-DETR predicts key points (tensor \"%s\"), which is not "
+                       "supported; use the detector of the same size",
+                       r->t.source->name, named);
     return FOVEA_OK;
 }
 
@@ -505,7 +576,7 @@ fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(fv_config_section(&r.vision, config, "backbone_config"));
     snprintf(m->info.type, sizeof m->info.type, "rf_detr");
     fv_reader_begin(&r.t);
-    FV_TRY(refuse_other_heads(&r));
+    FV_TRY(refuse_keypoints(&r));
     FV_TRY(fv_fields_check(config, config, &r.own, fields));
     if (r.vision.object)
         FV_TRY(fv_fields_check(config, &r.vision, &r.own, backbone_fields));
@@ -517,5 +588,6 @@ fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(read_decoder(&r));
     FV_TRY(read_proposals(&r));
     FV_TRY(describe_boxes(&r));
+    FV_TRY(read_masks(&r));
     return list_outputs(m);
 }

@@ -9,7 +9,6 @@ enum {
     MODEL = 256,
     PAIRS = 3,
     FFN = 2048,
-    QUERIES = 300,
     HEADS = 16,
     POINTS = 2,
     CLASSES = 91
@@ -19,11 +18,15 @@ static const struct size {
     const char *name;
     uint32_t patch, side, windows, layers; /* side: side of the position table */
     uint32_t tap; /* the first of four taps, which are three blocks from each other */
-} sizes[] = {{"rf-detr-n", 16, 24, 2, 2, 3},
-             {"rf-detr-s", 16, 32, 2, 3, 3},
-             {"rf-detr-m", 16, 36, 2, 4, 3},
-             {"rf-detr-b", 14, 37, 4, 3, 2},
-             {"rf-detr-l", 16, 44, 2, 4, 3}};
+    uint32_t queries;
+    bool masks;
+} sizes[] = {
+    {"rf-detr-n", 16, 24, 2, 2, 3, 300, false},     {"rf-detr-s", 16, 32, 2, 3, 3, 300, false},
+    {"rf-detr-m", 16, 36, 2, 4, 3, 300, false},     {"rf-detr-b", 14, 37, 4, 3, 2, 300, false},
+    {"rf-detr-l", 16, 44, 2, 4, 3, 300, false},     {"rf-detr-seg-n", 12, 26, 1, 4, 3, 100, true},
+    {"rf-detr-seg-s", 12, 32, 2, 4, 3, 100, true},  {"rf-detr-seg-m", 12, 36, 2, 5, 3, 200, true},
+    {"rf-detr-seg-l", 12, 42, 2, 5, 3, 200, true},  {"rf-detr-seg-xl", 12, 52, 2, 6, 3, 300, true},
+    {"rf-detr-seg-2xl", 12, 64, 2, 6, 3, 300, true}};
 
 #define PROJECTOR "backbone.0.projector.stages.0."
 
@@ -72,9 +75,9 @@ static void box(fv_synthetic *m, const char *stem)
     fv_synthetic_linear(m, "layers.2.", 4, MODEL, 1, 0.3f);
 }
 
-static void decoder(fv_synthetic *m, uint32_t layers)
+static void decoder(fv_synthetic *m, const struct size *s)
 {
-    for (uint32_t i = 0; i < layers; i++)
+    for (uint32_t i = 0; i < s->layers; i++)
         layer(m, i);
     fv_synthetic_under(m, "transformer.");
     fv_synthetic_norm(m, "decoder.norm.", MODEL);
@@ -86,9 +89,26 @@ static void decoder(fv_synthetic *m, uint32_t layers)
     box(m, "transformer.enc_out_bbox_embed.0.");
     box(m, "bbox_embed.");
     fv_synthetic_under(m, "%s", "");
-    fv_synthetic_table(m, "query_feat.weight", QUERIES, MODEL, 1);
-    fv_synthetic_table(m, "refpoint_embed.weight", QUERIES, 4, 0.1f);
+    fv_synthetic_table(m, "query_feat.weight", s->queries, MODEL, 1);
+    fv_synthetic_table(m, "refpoint_embed.weight", s->queries, 4, 0.1f);
     fv_synthetic_linear(m, "class_embed.", CLASSES, MODEL, 1, 1);
+}
+
+static void mask_head(fv_synthetic *m, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < blocks; i++) {
+        fv_synthetic_under(m, "segmentation_head.blocks.%u.", i);
+        fv_synthetic_linear(m, "dwconv.", MODEL, 1, 3, 1);
+        fv_synthetic_norm(m, "norm.", MODEL);
+        fv_synthetic_linear(m, "pwconv1.", MODEL, MODEL, 1, 1);
+    }
+    fv_synthetic_under(m, "segmentation_head.");
+    fv_synthetic_linear(m, "spatial_features_proj.", MODEL, MODEL, 1, 1);
+    fv_synthetic_norm(m, "query_features_block.norm_in.", MODEL);
+    fv_synthetic_linear(m, "query_features_block.layers.0.", 4 * MODEL, MODEL, 1, 1);
+    fv_synthetic_linear(m, "query_features_block.layers.2.", MODEL, 4 * MODEL, 1, 1);
+    fv_synthetic_linear(m, "query_features_proj.", MODEL, MODEL, 1, 1);
+    fv_synthetic_vector(m, "bias", 1, 0, 0.1f);
 }
 
 static json_t *make(fv_synthetic *m, const void *size)
@@ -107,13 +127,15 @@ static json_t *make(fv_synthetic *m, const void *size)
                             .spread = 0.1f};
     fv_vit_synthetic_encoder(m, &backbone);
     projector(m);
-    decoder(m, s->layers);
+    decoder(m, s);
+    if (s->masks)
+        mask_head(m, s->layers);
     json_t *own = fv_synthetic_join(fv_vit_synthetic_config(&backbone, "rf_detr_dinov2"),
                                     json_pack("{s:i, s:o}", "num_windows", (int)s->windows,
                                               "out_indices", fv_synthetic_four(taps)));
     return own ? json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type",
                            "rf_detr", "backbone_config", own, "d_model", MODEL, "num_queries",
-                           QUERIES, "group_detr", 1, "decoder_layers", (int)s->layers,
+                           (int)s->queries, "group_detr", 1, "decoder_layers", (int)s->layers,
                            "decoder_self_attention_heads", HEADS / 2,
                            "decoder_cross_attention_heads", HEADS, "decoder_n_points", POINTS,
                            "decoder_ffn_dim", FFN)
