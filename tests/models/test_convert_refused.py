@@ -346,7 +346,7 @@ def rf_detr(t):
 
     for name, saved in (("nothing", {}), ("arguments of training", {"args": {"lr": 1}}),
                         ("a text", {"args": "encoder"}), ("a list", {"args": [says]}),
-                        ("another class", {"args": {}, "model_name": "RFDETRSegNano"})):
+                        ("another class", {"args": {}, "model_name": "RFDETRHuge"})):
         archives.save(t.path("x.pth"), {"model": model, **saved})
         t.refused("RF-DETR beside " + name, "rf-detr-small", "x.pth", "out")
     for name in ("dinov2_small", "dinov2_windowed_giant", "vit_tiny", "aimv2_windowed_small",
@@ -373,7 +373,11 @@ def rf_detr(t):
     refused("a row of queries", "tensor query_feat.weight has 1 dimensions", {"query_feat.weight": floats(10)})
     refused("a row of references", "tensor refpoint_embed.weight has 1", {"refpoint_embed.weight": floats(10)})
     refused("a row of patches", "tensor %s has 2" % patches, {patches: floats(6, 147)})
-    for name, words in (("segmentation_head.bias", "a segmentation head; masks"),
+    refused("masks without a head", '"segmentation_head" of RF-DETR is set, but tensor', segmentation_head=True)
+    mlp = "segmentation_head.query_features_block.layers.0.weight"
+    refused("ratio of masks", '"mask_downsample_ratio" of RF-DETR must be', {mlp: floats(4, 4)}, mask_downsample_ratio=0)
+    refused("a row of the MLP for masks", "tensor %s has 1" % mlp, {mlp: floats(4)})
+    for name, words in (("segmentation_head.bias", "a head for masks without tensor " + mlp),
                         ("keypoint_embed.layers.0.weight", "a head for key points"),
                         ("backbone.0.encoder.base_model.model.encoder.x", "LoRA's adapters"),
                         ("backbone.0.projector.stages_sampling.0.0.0.weight", "a projector of other scales"),

@@ -17,7 +17,7 @@ config.json is the one in the checkpoint's folder (or made from OpenCLIP's), or
 --architecture says what the checkpoint holds:
     mavit-t, -s, -b, -l; nalaformer-xt, -t, -s, -b, -l; pola-swin-t, -s, -b,
     -b384; pola-pvt-t, -s, -m, -l;
-    rf-detr-nano, -small, -medium, -base, -large-2026;
+    rf-detr-nano, -small, -medium, -base, -large-2026; rf-detr-seg-nano, -small, ..;
     depth_anything_v2_vits, _vitb, _vitl; depth_anything_v2_metric_hypersim_vits,
     ..; depth_anything_vits14, ..;
     a name of timm or torch.hub: vit_base_patch16_224, dinov2_vitb14,

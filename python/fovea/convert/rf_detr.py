@@ -16,8 +16,7 @@ GROUPS = 13
 ONLY = {"two_stage": True, "bbox_reparam": True, "lite_refpoint_refine": True, "layer_norm": True, "rms_norm": False,
         "decoder_norm": "LN", "encoder_only": False, "backbone_only": False, "projector_scale": ["P4"]}
 # Beginnings of names of tensors, and the part of the model that they belong to.
-PARTS = {"segmentation_head.": "a segmentation head; masks are not supported",
-         "keypoint_embed.": "a head for key points, which are not supported",
+PARTS = {"keypoint_embed.": "a head for key points, which are not supported",
          "backbone.0.encoder.base_model.": "LoRA's adapters that are not merged; merge them, and save it again",
          "backbone.0.projector.stages_sampling.": "a projector of other scales than P4, which is not supported",
          "backbone.0.cross_attn_projector.": "two projectors, which is not supported"}
@@ -26,21 +25,38 @@ QUERIES = ("query_feat.weight", "refpoint_embed.weight")
 PATCHES = "backbone.0.encoder.encoder.embeddings.patch_embeddings.projection.weight"
 
 
-def sized(patch, windows, layers, resolution, positions, taps):
+MASKS, MASKS_MLP = "segmentation_head.", "segmentation_head.query_features_block.layers.0.weight"
+
+
+def sized(patch, windows, layers, resolution, positions, taps, queries=300, masks=False):
     return {"model_type": "rf_detr", "encoder": "dinov2_windowed_small", "hidden_dim": 256, "patch_size": patch,
             "num_windows": windows, "dec_layers": layers, "sa_nheads": 8, "ca_nheads": 16, "dec_n_points": 2,
-            "num_queries": 300, "num_select": 300, "out_feature_indexes": taps, "resolution": resolution,
-            "positional_encoding_size": positions}
+            "num_queries": queries, "num_select": queries, "out_feature_indexes": taps, "resolution": resolution,
+            "positional_encoding_size": positions, "segmentation_head": masks}
+
+
+def with_masks(windows, layers, resolution, queries):
+    return sized(12, windows, layers, resolution, resolution // 12, [3, 6, 9, 12], queries, True)
 
 
 MODELS = {"rf-detr-nano": sized(16, 2, 2, 384, 24, [3, 6, 9, 12]),
           "rf-detr-small": sized(16, 2, 3, 512, 32, [3, 6, 9, 12]),
           "rf-detr-medium": sized(16, 2, 4, 576, 36, [3, 6, 9, 12]),
           "rf-detr-large-2026": sized(16, 2, 4, 704, 44, [3, 6, 9, 12]),
-          "rf-detr-base": sized(14, 4, 3, 560, 37, [2, 5, 8, 11])}
+          "rf-detr-base": sized(14, 4, 3, 560, 37, [2, 5, 8, 11]),
+          "rf-detr-seg-preview": with_masks(2, 4, 432, 200), "rf-detr-seg-nano": with_masks(1, 4, 312, 100),
+          "rf-detr-seg-small": with_masks(2, 4, 384, 100), "rf-detr-seg-medium": with_masks(2, 5, 432, 200),
+          "rf-detr-seg-large": with_masks(2, 5, 504, 200), "rf-detr-seg-xlarge": with_masks(2, 6, 624, 300),
+          "rf-detr-seg-xxlarge": with_masks(2, 6, 768, 300)}
 CLASSES = {"RFDETRNano": "rf-detr-nano", "RFDETRSmall": "rf-detr-small", "RFDETRMedium": "rf-detr-medium",
-           "RFDETRLarge": "rf-detr-large-2026", "RFDETRBase": "rf-detr-base"}
-FILES = dict({name: name for name in MODELS}, **{"rf-detr-base-" + of: "rf-detr-base" for of in ("2", "coco", "o365")})
+           "RFDETRLarge": "rf-detr-large-2026", "RFDETRBase": "rf-detr-base",
+           "RFDETRSegPreview": "rf-detr-seg-preview", "RFDETRSegNano": "rf-detr-seg-nano",
+           "RFDETRSegSmall": "rf-detr-seg-small", "RFDETRSegMedium": "rf-detr-seg-medium",
+           "RFDETRSegLarge": "rf-detr-seg-large", "RFDETRSegXLarge": "rf-detr-seg-xlarge",
+           "RFDETRSeg2XLarge": "rf-detr-seg-xxlarge"}
+SHORT = {"n": "nano", "s": "small", "m": "medium", "l": "large", "xl": "xlarge", "2xl": "xxlarge"}
+FILES = dict({name: name for name in MODELS}, **{"rf-detr-base-" + of: "rf-detr-base" for of in ("2", "coco", "o365")},
+             **{"rf-detr-seg-%s-ft" % size: "rf-detr-seg-" + name for size, name in SHORT.items()})
 
 # COCO's categories from 1 on; an empty name: no category has the number.
 COCO = """person,bicycle,car,motorcycle,airplane,bus,train,truck,boat,traffic light,fire hydrant,,stop sign,
@@ -138,6 +154,8 @@ def check(said, tensors):
     for begin, part in PARTS.items():
         if any(name.startswith(begin) for name in tensors):
             raise Refused("it has %s" % part)
+    if said.get("segmentation_head") and MASKS_MLP not in tensors:
+        raise Refused("\"segmentation_head\" of RF-DETR is set, but tensor %s is missing" % MASKS_MLP)
 
 
 # ---- what is written ----
@@ -155,6 +173,16 @@ def rows(tensors, name, rank):
     if len(shape) != rank:
         raise Refused("tensor %s has %d dimensions instead of %d" % (name, len(shape), rank))
     return shape[0]
+
+
+def of_masks(said, tensors):
+    """The fields of a model with a head for masks."""
+    if not any(name.startswith(MASKS) for name in tensors):
+        return {}
+    if MASKS_MLP not in tensors:
+        raise Refused("it has a head for masks without tensor %s" % MASKS_MLP)
+    return {"architectures": ["RfDetrForInstanceSegmentation"], "intermediate_size": rows(tensors, MASKS_MLP, 2),
+            "mask_downsample_ratio": number(said, "mask_downsample_ratio", usual=4)}
 
 
 def kept(tensors, queries):
@@ -193,6 +221,7 @@ def configuration(said, tensors):
               "backbone_config": backbone}
     if number(said, "num_select", usual=queries) < queries:
         config["fovea"] = {"max_per_img": number(said, "num_select")}
+    config.update(of_masks(said, tensors))
     config.update(labels(said, rows(tensors, "class_embed.weight", 2)))
     preprocessor = None
     if "resolution" in said:
