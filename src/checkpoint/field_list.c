@@ -64,7 +64,7 @@ fovea_status fv_field_list_check(const fv_config *c, const char *list, const cha
     const char *dot = *c->section ? "." : "";
     json_object_foreach(c->object, name, value) {
         struct field k;
-        const bool known = find(&k, list, name) || (more && find(&k, more, name));
+        const bool known = (more && find(&k, more, name)) || find(&k, list, name);
         const bool unset = json_is_null(value) || (!known && fv_json_unbounded(value));
         if (unset || *name == '_' || fv_field_list_has(ignore, name) || (known && holds(&k, value)))
             continue;

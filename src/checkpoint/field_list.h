@@ -11,11 +11,11 @@
 
 #include "checkpoint/config.h"
 
-/* Returns FOVEA_ENOTSUP if `c` has a field that is neither in `list` nor in `more` (or NULL), or a
- * field with a value that is not supported. The message names the field, and says how to ignore it
- * if it does not change `what`. Null always passes. NaN and infinities, which mean no value or no
- * limit, pass in fields that nobody reads. Names that begin with "_" or are in `ignore` (a list, or
- * NULL) pass too. */
+/* Returns FOVEA_ENOTSUP if `c` has a field that is neither in `list` nor in `more` (or NULL), whose
+ * values have priority, or a field with a value that is not supported. The message names the field,
+ * and says how to ignore it if it does not change `what`. Null always passes. NaN and infinities,
+ * which mean no value or no limit, pass in fields that nobody reads. Names that begin with "_" or
+ * are in `ignore` (a list, or NULL) pass too. */
 fovea_status fv_field_list_check(const fv_config *c, const char *list, const char *more,
                                  const json_t *ignore, const char *what);
 

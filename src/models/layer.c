@@ -30,10 +30,27 @@ void fv_layer_write(fv_builder *b, const char *label, const fv_layer *l, fv_view
     fv_emit_gemm(b, label, &g);
 }
 
+void fv_layer_norm_write(fv_builder *b, const char *label, const fv_layer *l, fv_view in, float eps,
+                         fv_view out, uint32_t rows)
+{
+    const fv_rmsnorm n = {.w = &l->w,
+                          .in = in,
+                          .gate = FV_NO_VIEW,
+                          .head_gate = FV_NO_VIEW,
+                          .out = out,
+                          .rows = rows,
+                          .heads = 1,
+                          .eps = eps};
+    if (fv_weight_present(&l->b))
+        fv_emit_layernorm(b, label, in, &l->w, &l->b, eps, out, rows);
+    else
+        fv_emit_rmsnorm(b, label, &n);
+}
+
 fv_view fv_layer_norm(fv_builder *b, const char *label, const fv_layer *l, fv_view in, float eps,
                       uint32_t rows)
 {
     fv_view out = fv_emit_rows(b, rows, l->w.cols);
-    fv_emit_layernorm(b, label, in, &l->w, &l->b, eps, out, rows);
+    fv_layer_norm_write(b, label, l, in, eps, out, rows);
     return out;
 }

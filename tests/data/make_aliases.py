@@ -6,10 +6,12 @@ tensors or the section of config.json that describes them.
     python3 make_aliases.py [--match TEXT]                          # writes golden/models/alias-*
 
 Each is transformers' model of that type, narrow, with two blocks and random weights, as save_pretrained writes it. Of
-a larger model, the vision tower is compared, and most other tensors are left out of the file. test_golden.py expects its float64 outputs for a random input. Another
-version of PyTorch may draw random numbers in another order, and then makes different, equally valid vectors.
+a larger model, the vision tower is compared, and most other tensors are left out of the file. test_golden.py expects
+its float64 outputs for a random input. Another version of PyTorch may draw random numbers in another order, and then
+makes different, equally valid vectors.
 """
 import argparse
+import importlib
 import json
 import os
 import re
@@ -34,17 +36,22 @@ RESIZED = {"interpolate_pos_encoding": True}
 PALIGEMMA = {"model_type": "paligemma", "vision_config": dict(VISION, model_type="siglip_vision_model"),
              "text_config": dict(GEMMA, model_type="gemma"), "projection_dim": 16, "image_token_index": 31}
 OTHERS = r"language_model|text_model|multimodal|(^|\.)decoder\.|word_embeddings"
+# modules with classes that transformers does not export
+HIDDEN = ("got_ocr2.modeling_got_ocr2", "idefics2.modeling_idefics2", "ovis2.modeling_ovis2",
+          "pp_formulanet.modeling_pp_formulanet")
 LAST, POOLED = "last_hidden_state", "pooler_output"
 
 # Folder, class, configuration, attribute of the tower, its arguments, input (H, W), outputs, what is special
 CASES = [
-    ("alias-altclip-01", "AltCLIPModel", {"vision_config": VISION, "text_config": dict(TEXT, project_dim=16), "projection_dim": 8},
+    ("alias-altclip-01", "AltCLIPModel", {"vision_config": VISION, "text_config": dict(TEXT, project_dim=16),
+                                          "projection_dim": 8},
      "vision_model", RESIZED, (32, 20), (LAST, POOLED), "blocks are called layer instead of layers"),
     ("alias-blip-01", "BlipVisionModel", VISION, "", RESIZED, (20, 28), (LAST, POOLED),
      "queries, keys and values in one tensor; the pooled row is normalised twice"),
     ("alias-colpali-01", "ColPaliForRetrieval", {"vlm_config": PALIGEMMA, "embedding_dim": 8}, "vlm.vision_tower", {},
      (20, 20), (LAST,), "the tower's section is vlm_config.vision_config"),
-    ("alias-flava-01", "FlavaModel", {"image_config": VISION, "text_config": TEXT, "multimodal_config": TEXT, "projection_dim": 8,
+    ("alias-flava-01", "FlavaModel", {"image_config": VISION, "text_config": TEXT, "multimodal_config": TEXT,
+                                     "projection_dim": 8,
                                      "image_codebook_config": {"hidden_size": 4}},
      "image_model", RESIZED, (24, 32), (LAST, POOLED), "the tower's section is image_config"),
     ("alias-git-01", "GitModel", dict(TEXT, vision_config=VISION), "image_encoder.vision_model", RESIZED, (24, 32),
@@ -63,7 +70,8 @@ CASES = [
         "max_position_embeddings": 16}, "latent_query_num": 2},
      "vision_model.model", RESIZED, (28, 20), (LAST, POOLED), "the tower's prefix is vision_model.model."),
     ("alias-metaclip-2-01", "MetaClip2ForImageClassification",
-     {"vision_config": VISION, "text_config": TEXT, "num_labels": 3, "projection_dim": 8}, "", {}, (20, 20), ("logits",), "CLIP's head"),
+     {"vision_config": VISION, "text_config": TEXT, "num_labels": 3, "projection_dim": 8}, "", {}, (20, 20),
+     ("logits",), "CLIP's head"),
     ("alias-pixio-01", "PixioModel", dict(RATIO, n_cls_tokens=3), "", {}, (24, 32), (LAST,),
      "three class tokens with positions"),
     ("alias-qianfan-ocr-01", "QianfanOCRModel", {"vision_config": VISION, "text_config": dict(QWEN, model_type="qwen3"),
@@ -80,6 +88,16 @@ CASES = [
         "encoder": dict(VISION, model_type="deit"), "decoder": dict(TEXT, model_type="bert")},
      "encoder", RESIZED, (24, 32), (LAST, POOLED), "the tower's section is encoder"),
     ("alias-vit-msn-01", "ViTMSNModel", VISION, "", RESIZED, (24, 32), (LAST,), "another epsilon than ViT's"),
+    ("alias-aimv2-01", "Aimv2Model", {"vision_config": dict(VISION, qkv_bias=True, mlp_bias=True), "text_config": TEXT,
+                                      "projection_dim": 8},
+     "vision_model", {}, (20, 20), (LAST,), "norms by the root mean square, one of them before the positions; biases"),
+    ("alias-ovis2-01", "Ovis2VisionModel", dict(VISION, vocab_size=24, num_visual_indicator_tokens=2), "transformer",
+     {}, (20, 20), (LAST,), "AIMv2 without biases, under the prefix transformer."),
+    ("alias-mgp-str-01", "MgpstrModel", dict(VISION, mlp_ratio=1.5, image_size=[16, 40]), "", {}, (16, 40), (LAST,),
+     "names of timm's blocks, no last norm, a picture that is not square"),
+    ("alias-pp-formulanet-01", "PPFormulaNetVisionModel", dict(SAM, decoder_hidden_size=8, post_conv_in_channels=12,
+                                                               post_conv_mid_channels=8, post_conv_out_channels=8),
+     "", {}, (32, 32), (LAST,), "SAM's encoder beside a projector"),
 ]
 
 
@@ -107,8 +125,9 @@ def run(model, x, tower, arguments, outputs):
 
 def make(case, name, settings, tower, arguments, size, outputs, notes, seed):
     torch.manual_seed(seed)
-    kind = getattr(transformers, name, None) or vars(transformers.models.got_ocr2.modeling_got_ocr2).get(name)
-    kind = kind or vars(transformers.models.idefics2.modeling_idefics2)[name]
+    kind = getattr(transformers, name, None)
+    for module in () if kind else HIDDEN:
+        kind = kind or getattr(importlib.import_module("transformers.models." + module), name, None)
     model = randomised(kind(kind.config_class(**json.loads(json.dumps(settings)))))
     folder = os.path.join(MODELS, case)
     shutil.rmtree(folder, ignore_errors=True)

@@ -64,7 +64,9 @@ static const struct {
 
 /* Fields of its configurations, in addition to those of ViTs. */
 static const char fields[] =
-    "global_attn_indexes mlp_dim neck_chans num_pos_feats output_channels scale use_abs_pos "
+    "decoder_hidden_size global_attn_indexes mlp_dim neck_chans post_conv_in_channels "
+    "post_conv_mid_channels post_conv_out_channels "
+    "num_pos_feats output_channels scale use_abs_pos "
     "use_rel_pos window_size";
 
 typedef struct reader {
@@ -81,7 +83,7 @@ typedef struct reader {
 /* Types of transformers whose encoder is SAM's. */
 #define TYPES                                                                                      \
     "sam, sam_vision_model, sam_hq, sam_hq_vision_model, got_ocr2, got_ocr2_vision, slanext, "     \
-    "slanext_vision"
+    "slanext_vision, pp_formulanet, pp_formulanet_vision"
 
 static bool owns(const char *type)
 {
@@ -313,6 +315,7 @@ static fovea_status read_tensors(reader *r)
         FV_TRY(fv_reader_linear(&s->head, &r->t, "", "head.fc.", fv_tensor_dimension(head, 0),
                                 s->neck_norm.w.cols));
     /* Checks only names with the encoder's prefix, because a complete SAM also has a decoder. */
+    fv_reader_leave(&r->t, r->n->prefix, "multi_modal_projector"); /* PP-FormulaNet */
     return fv_reader_all_used(&r->t, r->n->prefix);
 }
 

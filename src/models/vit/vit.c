@@ -36,7 +36,7 @@ static fv_gemm linear(const fv_layer *l, fv_view in, fv_view out, uint32_t rows)
 static void norm(const fv_vit_stream *c, const char *label, fv_view in, const fv_layer *l,
                  fv_view out, uint32_t rows)
 {
-    fv_emit_layernorm(c->b, label, in, &l->w, &l->b, c->v->eps, out, rows);
+    fv_layer_norm_write(c->b, label, l, in, c->v->eps, out, rows);
 }
 
 /* Returns the class, distillation and register rows with their positions added. */
@@ -61,6 +61,8 @@ void fv_vit_emit_embed(fv_vit_stream *c)
 
     c->x = fv_layer_product(b, "embed", &v->embed, patches, 0, c->tokens);
 
+    if (fv_weight_present(&v->embed_norm.w))
+        norm(c, "norm of the embedding", c->x, &v->embed_norm, c->x, c->tokens);
     const fv_weight prefix = prefix_rows(v);
     const fv_posemb p = {&prefix, &v->table, v->table_width, v->table_height, v->pos_rule};
     if (fv_weight_present(&v->table) || fv_weight_present(&prefix))

@@ -66,7 +66,8 @@ typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model
     fv_weight prefix_rows; /* (prefix, C): class, distillation, registers */
     fv_weight prefix_add;  /* (prefix, C): positions to add to prefix_rows; may be absent */
     fv_weight table;       /* (table_width*table_height, C); may be absent */
-    fv_layer pre;          /* LayerNorm after the embedding (CLIP) */
+    fv_layer embed_norm;   /* norm after the embedding, before the positions (AIMv2) */
+    fv_layer pre;          /* norm after the embedding and the positions (CLIP) */
     fv_layer post;         /* final LayerNorm; may be absent */
     fv_layer fc_norm;      /* norm of pooler_output (timm); may be absent */
     /* the final LayerNorm is applied only to the pooled row (CLIP), so that last_hidden_state is
@@ -179,6 +180,8 @@ enum fv_vit_kind {
     FV_VIT_BLIP,    /* BLIP, BLIP-2, InstructBLIP */
     FV_VIT_JANUS,   /* SigLIP's encoder in Janus */
     FV_VIT_INTERN,  /* InternViT in InternVL */
+    FV_VIT_AIM,     /* AIMv2 */
+    FV_VIT_MGP,     /* the encoder of MGP-STR, which reads text */
     /* EVA, EVA-02 and timm's models based on them: Perception Encoder, ViTs with RoPE */
     FV_VIT_EVA,
 };
@@ -194,7 +197,7 @@ typedef struct fv_vit_names { /* More than 25 fields: each name has one */
     uint32_t kinds; /* a bit for each enum fv_vit_kind that uses the scheme */
     /* tensors, one of which must exist; without marks, the scheme always fits */
     const char *marks[3];
-    const char *patch, *cls, *dist, *reg, *pos, *pre, *post;
+    const char *patch, *cls, *dist, *reg, *pos, *embed_norm, *pre, *post;
     const char *block; /* prefix of a block, with its number */
     const char *ln1, *ln2, *q, *k, *v, *qkv, *proj, *ls1, *ls2, *fc1, *fc2, *gated1, *gated2;
     const char *gate, *up; /* if the rows of gated1 are in two tensors */

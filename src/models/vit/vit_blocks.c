@@ -262,11 +262,25 @@ static fovea_status read_vectors(fv_vit_reader *r, fv_vit_block *b)
     return fv_reader_matrix(&b->vectors, &r->t, r->block, VECTORS, "", n, r->v->width);
 }
 
+/* Returns whether a product of a block has a bias. In most kinds, a missing bias is an error. */
+static bool has_bias(const fv_vit_reader *r, const char *stem)
+{
+    return !(fv_vit_kinds[r->kind].parts & FV_VIT_HAS_RMS_NORMS) ||
+           fv_reader_find(&r->t, r->block, stem, "bias");
+}
+
+static fovea_status read_linear(fv_vit_reader *r, fv_layer *l, const char *stem, uint32_t rows,
+                                uint32_t cols)
+{
+    return has_bias(r, stem) ? fv_reader_linear(l, &r->t, r->block, stem, rows, cols)
+                             : fv_reader_matrix(&l->w, &r->t, r->block, stem, "weight", rows, cols);
+}
+
 static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
-    FV_TRY(fv_reader_norm(&b->ln1, &r->t, r->block, n->ln1, c));
+    FV_TRY(fv_vit_read_norm(r, &b->ln1, r->block, n->ln1));
     const bool joined = n->qkv && fv_reader_find(&r->t, r->block, n->qkv, "bias");
     if (n->qkv)
         FV_TRY(fv_vit_cut_qkv(r, &b->q, &b->kv, r->block, n->qkv, joined, r->paired));
@@ -276,7 +290,7 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
         FV_TRY(read_biases(r, b));
     if (fv_reader_find(&r->t, r->block, n->inner, "weight"))
         FV_TRY(fv_reader_norm(&b->inner, &r->t, r->block, n->inner, c));
-    FV_TRY(fv_reader_linear(&b->proj, &r->t, r->block, n->proj, c, c));
+    FV_TRY(read_linear(r, &b->proj, n->proj, c, c));
     if (fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight") ||
         fv_reader_find(&r->t, r->block, FV_VIT_SLA_K, "weight")) {
         FV_TRY(read_sla(r, &b->sla_q, FV_VIT_SLA_Q));
@@ -295,13 +309,16 @@ static fovea_status join_gated(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t h = r->v->hidden, c = r->v->width;
     const char *const stem[] = {r->n->gate, r->n->up};
+    const bool biased = has_bias(r, stem[0]);
     b->fc1.w = (fv_weight){.rows = 2 * h, .cols = c};
-    b->fc1.b = (fv_weight){.rows = 1, .cols = 2 * h};
+    if (biased)
+        b->fc1.b = (fv_weight){.rows = 1, .cols = 2 * h};
     for (uint32_t i = 0; i < 2; i++) {
         FV_TRY(fv_reader_part(&b->fc1.w, &r->t, r->block, stem[i], "weight",
                               (fv_weight_part){.row0 = i * h, .rows = h, .cols = c}));
-        FV_TRY(fv_reader_part(&b->fc1.b, &r->t, r->block, stem[i], "bias",
-                              (fv_weight_part){.rows = 1, .col0 = i * h, .cols = h}));
+        if (biased)
+            FV_TRY(fv_reader_part(&b->fc1.b, &r->t, r->block, stem[i], "bias",
+                                  (fv_weight_part){.rows = 1, .col0 = i * h, .cols = h}));
     }
     return FOVEA_OK;
 }
@@ -311,7 +328,7 @@ static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
     const fv_vit_names *n = r->n;
     const fv_vit *v = r->v;
     uint32_t rows = v->epi == FV_EPI_SWIGLU ? 2 * v->hidden : v->hidden;
-    FV_TRY(fv_reader_norm(&b->ln2, &r->t, r->block, n->ln2, r->v->width));
+    FV_TRY(fv_vit_read_norm(r, &b->ln2, r->block, n->ln2));
     if (r->split)
         FV_TRY(join_gated(r, b));
     else
@@ -319,8 +336,7 @@ static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
                                 v->width));
     if (fv_reader_find(&r->t, r->block, n->inner_mlp, "weight"))
         FV_TRY(fv_reader_norm(&b->inner_mlp, &r->t, r->block, n->inner_mlp, v->hidden));
-    FV_TRY(fv_reader_linear(&b->fc2, &r->t, r->block, r->gated ? n->gated2 : n->fc2, v->width,
-                            v->hidden));
+    FV_TRY(read_linear(r, &b->fc2, r->gated ? n->gated2 : n->fc2, v->width, v->hidden));
     return r->scaled ? fv_reader_matrix(&b->ls2, &r->t, r->block, n->ls2, "", 1, v->width)
                      : FOVEA_OK;
 }

@@ -107,9 +107,10 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width));
     /* Some of timm's models have a norm after the pooling instead of the last norm, and some have
      * no norm. */
-    const bool without = timm && (fv_weight_present(&v->fc_norm.w) || ends_in_blocks(r));
+    const bool without =
+        !n->post || (timm && (fv_weight_present(&v->fc_norm.w) || ends_in_blocks(r)));
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
-        FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));
+        FV_TRY(fv_vit_read_norm(r, &v->post, r->prefix, n->post));
     v->post_on_pooled = !timm && fv_vit_kinds[r->kind].parts & FV_VIT_HAS_POOLED_NORM;
     if (fv_reader_find(&r->t, r->prefix, n->probe, ""))
         return read_map(r);
@@ -122,8 +123,9 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     if (v->pool != FV_POOL_NONE)
         return FOVEA_OK;
     const bool without_pool =
-        n->origin == FV_VIT_HF && (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT ||
-                                   r->kind == FV_VIT_PIXIO || r->kind == FV_VIT_GIT);
+        n->origin == FV_VIT_HF &&
+        (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT || r->kind == FV_VIT_PIXIO ||
+         r->kind == FV_VIT_GIT || r->kind == FV_VIT_MGP);
     v->pool = v->class_tokens && !without_pool ? FV_POOL_CLS : FV_POOL_NONE;
     if (r->kind == FV_VIT_BLIP) /* the pooled row is normalised a second time */
         v->fc_norm = v->post;

@@ -9,6 +9,7 @@
 #define BIAS FV_VIT_HAS_PATCH_BIAS
 #define SCALES FV_VIT_HAS_SCALES
 #define PRE_NORM FV_VIT_HAS_PRE_NORM
+#define RMS_NORMS FV_VIT_HAS_RMS_NORMS
 #define CLIP_NORMS (PRE_NORM | FV_VIT_HAS_POOLED_NORM)
 const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_PLAIN] = {"vit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT, CLASS | BIAS, FV_POS_PLAIN,
@@ -51,6 +52,10 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                       FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_INTERN] = {"internvl_vision", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_BLIP,
                        CLASS | BIAS | SCALES, FV_POS_PLAIN, FV_HEAD_CLS},
+    [FV_VIT_AIM] = {"aimv2_vision_model", 1e-5f, FV_EPI_SILU, FV_PROCESSOR_CLIP, BIAS | RMS_NORMS,
+                    FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_MGP] = {"mgp-str", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_VIT, CLASS | BIAS, FV_POS_PLAIN,
+                    FV_HEAD_CLS},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
@@ -68,6 +73,12 @@ const fv_vit_kind_info fv_vit_kinds[] = {
     "use_qk_norm=false"
 /* what PaliGemma adds to the section of its tower */
 #define OF_PALIGEMMA "num_image_tokens num_positions projector_hidden_act vocab_size"
+#define OF_AIM                                                                                     \
+    "hidden_stride is_native=false mlp_bias num_visual_indicator_tokens rms_norm_eps "             \
+    "tokenize_function use_head vocab_size"
+#define OF_MGP                                                                                     \
+    "attn_drop_rate distilled=false drop_rate max_token_length num_bpe_labels "                    \
+    "num_character_labels num_wordpiece_labels output_a3_attentions"
 #define OF_GRANITE "deepstack_visual_indexes out_hidden_size scale_factor use_fine_route"
 
 /* The first line that fits a name applies. */
@@ -135,6 +146,11 @@ static const fv_vit_type types[] = {
     {"intern_vit_6b", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
     {"qianfan_ocr", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
     {"qianfan_ocr_vision", .kind = FV_VIT_INTERN, .heads = 16, .fields = OF_INTERN},
+    {"aimv2", .kind = FV_VIT_AIM, .heads = 8, .fields = OF_AIM},
+    {"aimv2_vision_model", .kind = FV_VIT_AIM, .heads = 8, .fields = OF_AIM},
+    {"ovis2", .kind = FV_VIT_AIM, .heads = 8, .fields = OF_AIM},
+    {"ovis2_vision", .kind = FV_VIT_AIM, .heads = 8, .fields = OF_AIM},
+    {"mgp-str", .kind = FV_VIT_MGP, .fields = OF_MGP},
     {"dinov3_vit", "", FV_VIT_DINOV3},
     {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
     {"dinov2_vit", "", FV_VIT_DINOV2},

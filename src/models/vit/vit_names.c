@@ -29,6 +29,10 @@ const char *const fv_vit_prefixes[] = {
     "image_model.",
     "flava.image_model.",
     "vision_model.model.",
+    "transformer.",
+    "vision_model.transformer.",
+    "vision_tower.transformer.",
+    "mgp_str.",
     "vlm.vision_tower.",
     "vlm.vision_model.",
     NULL,
@@ -67,6 +71,12 @@ const char *const fv_vit_prefixes[] = {
     CLIP_LAYERS, .pos = "embeddings.position_embedding.weight", .q = "self_attn.q_proj.",          \
                  .k = "self_attn.k_proj.", .v = "self_attn.v_proj."
 #define CLIP_NAMES CLIP_ATTENTION, .proj = "self_attn.out_proj."
+#define AIM_NAMES                                                                                  \
+    .pos = "embeddings.position_embedding.weight", .embed_norm = "embeddings.rms_norm.",           \
+    .post = "rms_norm.", .block = "encoder.layers.%u.", .ln1 = "rms_norm1.", .ln2 = "rms_norm2.",  \
+    .q = "attention.q_proj.", .k = "attention.k_proj.", .v = "attention.v_proj.",                  \
+    .proj = "attention.out_proj.", .gate = "ffn.gate_proj.", .up = "ffn.up_proj.",                 \
+    .gated2 = "ffn.down_proj."
 #define INTERN_NAMES                                                                               \
     HF_EMBEDDING, .q = "attention.q_proj.", .k = "attention.k_proj.", .v = "attention.v_proj.",    \
                   .proj = "attention.projection_layer.", .ln1 = "layernorm_before.",               \
@@ -157,6 +167,16 @@ const fv_vit_names fv_vit_schemes[] = {
            .reg = "register_tokens", .post = "norm.", .block = "blocks.%u.", .ln1 = "norm1.",
            .ln2 = "norm2.", .qkv = "attn.qkv.", .proj = "attn.proj.", .ls1 = "ls1.gamma",
            .ls2 = "ls2.gamma", .fc1 = "mlp.c_fc.", .fc2 = "mlp.c_proj."),
+    /* transformers: AIMv2 */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(AIM), AIM_NAMES, .patch = "embeddings.patch_embed."),
+    /* transformers: AIMv2 in Ovis2 */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(AIM), AIM_NAMES,
+           .patch = "embeddings.patch_embedding."),
+    /* transformers: MGP-STR */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(MGP), .patch = "embeddings.proj.",
+           .cls = "embeddings.cls_token", .pos = "embeddings.pos_embed",
+           .block = "encoder.blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.", .qkv = "attn.qkv.",
+           .proj = "attn.proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
     /* transformers: Pixio */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PIXIO), .marks = {"encoder.layer.0.norm1.weight"},
            HF_NAMES, .ln1 = "norm1.", .ln2 = "norm2.", .fc1 = "intermediate.dense.",

@@ -31,6 +31,8 @@ enum {
     FV_VIT_HAS_SCALES = 4,       /* layer scales */
     FV_VIT_HAS_PRE_NORM = 8,     /* a norm after the embedding */
     FV_VIT_HAS_POOLED_NORM = 16, /* the last norm is applied only to the pooled row */
+    /* norms divide by the root mean square and have no biases; products may have none either */
+    FV_VIT_HAS_RMS_NORMS = 32,
 };
 extern const fv_vit_kind_info fv_vit_kinds[]; /* indexed by enum fv_vit_kind */
 
@@ -86,6 +88,8 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
                                uint32_t limit);
 /* Sets r->block to the prefix of block i. Returns false if the checkpoint has no such block. */
 bool fv_vit_find_block(fv_vit_reader *r, uint32_t i);
+/* Reads a norm, which has a bias unless it divides by the root mean square. */
+fovea_status fv_vit_read_norm(fv_vit_reader *r, fv_layer *l, const char *prefix, const char *stem);
 /* Reads width, patch size, depth and heads, and numbers such as eps. */
 fovea_status fv_vit_read_sizes(fv_vit_reader *r);
 /* Reads from the first block or config.json which of q, k and v have biases, whether there are

@@ -27,6 +27,14 @@ bool fv_vit_find_block(fv_vit_reader *r, uint32_t i)
     return false;
 }
 
+fovea_status fv_vit_read_norm(fv_vit_reader *r, fv_layer *l, const char *prefix, const char *stem)
+{
+    const uint32_t c = r->v->width;
+    return fv_vit_kinds[r->kind].parts & FV_VIT_HAS_RMS_NORMS
+               ? fv_reader_matrix(&l->w, &r->t, prefix, stem, "weight", 1, c)
+               : fv_reader_norm(l, &r->t, prefix, stem, c);
+}
+
 fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_t value,
                                uint32_t limit)
 {
@@ -164,6 +172,7 @@ static fovea_status read_eps(fv_vit_reader *r)
     const float own = r->known && r->known->eps > 0 ? r->known->eps : fv_vit_kinds[r->kind].eps;
     *eps = of_kind ? own : usual;
     FV_TRY(fv_config_float(eps, &r->vision, "layer_norm_eps", 0, 1));
+    FV_TRY(fv_config_float(eps, &r->vision, "rms_norm_eps", 0, 1));
     return fv_config_float(eps, &r->own, "eps", 0, 1);
 }
 
@@ -273,7 +282,7 @@ static fovea_status read_bias_form(fv_vit_reader *r)
         r->v_bias = fv_reader_find(&r->t, r->block, n->qkv ? n->v_bias : n->v, part) != NULL;
         return FOVEA_OK;
     }
-    bool all = r->kind != FV_VIT_INTERN;
+    bool all = r->kind != FV_VIT_INTERN && r->kind != FV_VIT_AIM; /* default */
     FV_TRY(fv_config_bool(&all, &r->vision, "qkv_bias"));
     FV_TRY(fv_config_bool(&all, &r->vision, "attention_bias"));
     r->q_bias = r->k_bias = r->v_bias = all;
@@ -312,7 +321,8 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
                                1, "width of the MLP", FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
     const bool joined = n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden;
-    if (r->split && n->origin == FV_VIT_HF && r->kind == FV_VIT_DINOV3 && v->epi != FV_EPI_SILU)
+    const bool act_told = r->kind == FV_VIT_DINOV3 || r->kind == FV_VIT_AIM;
+    if (r->split && n->origin == FV_VIT_HF && act_told && v->epi != FV_EPI_SILU)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: a gated MLP must have \"hidden_act\" silu; others are not supported",
                        r->config->file);

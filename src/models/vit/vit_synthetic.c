@@ -206,6 +206,8 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_BLIP:
     case FV_VIT_JANUS:
     case FV_VIT_INTERN:
+    case FV_VIT_AIM:
+    case FV_VIT_MGP:
         break;
     }
 }

@@ -275,6 +275,8 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
     if (biased)
         FV_TRY(fv_reader_matrix(&v->embed.b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
+    if (r->n->embed_norm)
+        FV_TRY(fv_vit_read_norm(r, &v->embed_norm, r->prefix, r->n->embed_norm));
     FV_TRY(read_prefix(r));
     if (r->kind == FV_VIT_RADIO)
         FV_TRY(read_summary(r));
