@@ -31,7 +31,7 @@ enum {
     FV_VIT_HAS_SCALES = 4,       /* layer scales */
     FV_VIT_HAS_PRE_NORM = 8,     /* a norm after the embedding */
     FV_VIT_HAS_POOLED_NORM = 16, /* the last norm is applied only to the pooled row */
-    /* norms divide by the root mean square and have no biases; products may have none either */
+    /* norms divide by the root mean square and have no biases; products may lack them too */
     FV_VIT_HAS_RMS_NORMS = 32,
 };
 extern const fv_vit_kind_info fv_vit_kinds[]; /* indexed by enum fv_vit_kind */
