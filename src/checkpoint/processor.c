@@ -53,6 +53,7 @@ static const struct rule {
     [FV_PROCESSOR_DPT] = {FOVEA_RESIZE_FIT, CUBIC, 224, 0, &fv_colours_imagenet, BYTES, DROP},
     [FV_PROCESSOR_VITPOSE] = {FOVEA_RESIZE_BOX, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
     [FV_PROCESSOR_SWIN] = {EXACT, CUBIC, 256, 224, &fv_colours_imagenet, PILLOW, DROP},
+    [FV_PROCESSOR_LW_DETR] = {EXACT, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
     [FV_PROCESSOR_RF_DETR] = {EXACT, LINEAR, 224, 0, &fv_colours_imagenet, FLOAT, DROP},
     [FV_PROCESSOR_BLIP] = {EXACT, CUBIC, 224, 0, &fv_colours_clip, BYTES, WHITE},
     [FV_PROCESSOR_PIXIO] = {EXACT, CUBIC, 224, 0, &fv_colours_imagenet, BYTES, WHITE},
@@ -604,8 +605,10 @@ static fovea_status read_inside(struct reading *r)
 
 static fovea_status read_detr(struct reading *r)
 {
-    r->out->resample = r->rescales ? FOVEA_RESAMPLE_FLOAT : FOVEA_RESAMPLE_TORCHVISION;
-    r->out->no_antialias = 1;
+    if (r->class && r->class->floats) {
+        r->out->resample = r->rescales ? FOVEA_RESAMPLE_FLOAT : FOVEA_RESAMPLE_TORCHVISION;
+        r->out->no_antialias = 1;
+    }
     if (r->resizes && !r->size.longest != !r->size.shortest)
         return refuse_size(r->c, r->class,
                            "\"height\" and \"width\", \"shortest_edge\" and \"longest_edge\", or "

@@ -39,7 +39,7 @@ static const char of_sam[] = "mask_pad_size mask_size";
 static const char of_dpt[] = "ensure_multiple_of keep_aspect_ratio size_divisor";
 static const char of_vitpose[] = "do_affine_transform=true normalize_factor";
 static const char of_eomt[] = "do_split_image ignore_index num_labels";
-static const char of_rf_detr[] = "do_convert_annotations format max_size pad_and_return_pixel_mask";
+static const char of_detr[] = "do_convert_annotations format max_size pad_and_return_pixel_mask";
 static const char of_llava_next[] = "image_grid_pinpoints";
 static const char of_flava[] =
     "codebook_crop_size codebook_do_center_crop codebook_do_convert_rgb codebook_do_map_pixels "
@@ -110,7 +110,9 @@ static const fv_processor_class classes[] = {
     {"Eomt", " eomt eomt_dinov3 ", FV_WAY_INSIDE, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
      WITHIN(640, 640), .fields = of_eomt},
     {"RfDetr", " rf_detr ", FV_WAY_DETR, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
-     WITHIN(800, 1333), .pads = true, .fields = of_rf_detr},
+     WITHIN(800, 1333), .pads = true, .floats = true, .fields = of_detr},
+    {"DeformableDetr", " lw_detr ", FV_WAY_DETR, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
+     WITHIN(800, 1333), .pads = true, .fields = of_detr},
     {"Llava", " llava ", FV_WAY_SQUARE, FOVEA_FILTER_BICUBIC, &fv_colours_clip, SHORT(224), 224,
      .crops = true, .converts = true, .fields = ""},
     {"LlavaNext", " llava_next llava_next_video ", FV_WAY_WHOLE, FOVEA_FILTER_BICUBIC,

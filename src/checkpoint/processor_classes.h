@@ -19,7 +19,7 @@ enum fv_processor_way {
     FV_WAY_FIT,     /* resize by "keep_aspect_ratio" and "ensure_multiple_of" (DPT) */
     FV_WAY_BOX,     /* crop a person's box (ViTPose) */
     FV_WAY_INSIDE,  /* pad to "size" before normalising, or split into parts (EoMT) */
-    FV_WAY_DETR,    /* rescale before a resize that is not antialiased (RF-DETR) */
+    FV_WAY_DETR,    /* as DETR; RF-DETR rescales before a resize that is not antialiased */
 };
 
 /* A "size", a "crop_size" or a "pad_size"; missing members are 0. */
@@ -44,6 +44,7 @@ struct fv_processor_class {
     uint32_t crop;      /* both sides of "crop_size" in pixels; 0: no crop */
     bool crops;         /* default of "do_center_crop" */
     bool pads;          /* default of "do_pad" */
+    bool floats;        /* pixels are rescaled before they are resized, without an antialias */
     bool square;        /* default of "default_to_square" */
     bool converts;      /* default of "do_convert_rgb" */
     const char *fields; /* fields of this class, in addition to the common ones */

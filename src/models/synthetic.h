@@ -18,7 +18,7 @@ typedef struct fv_synthetic {
     const void *form;   /* the family's fv_family.form */
     fv_source *source;
     fovea_status status; /* the first failure, after which the functions do nothing */
-    char prefix[64];     /* prefix of the names of tensors */
+    char prefix[96];     /* prefix of the names of tensors */
 } fv_synthetic;
 
 /* A family's synthetic checkpoints. */

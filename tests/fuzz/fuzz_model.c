@@ -428,6 +428,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "eomt-s",
                                          "rf-detr-n",
                                          "rf-detr-seg-n",
+                                         "lw-detr-t",
                                          "eomt-dinov3-s"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"

@@ -563,7 +563,7 @@ static void synthetic_models_load(void **state)
 
 /* Returns the number of parameters in transformers' classes that inference does not use: the mask
  * token of DINOv2, DINOv3, Depth Anything and RF-DETR; in Depth Anything also a unit of the first
- * fusion layer; in RF-DETR also twelve further groups of queries. */
+ * fusion layer; in RF-DETR also twelve further groups of queries, as in LW-DETR. */
 static uint64_t unread(const fovea_model *m)
 {
     if (strcmp(m->family->name, "depth_anything") == 0) {
@@ -571,8 +571,9 @@ static uint64_t unread(const fovea_model *m)
         const uint64_t c = d->neck.width;
         return m->info.width + 2 * (9 * c * c + c);
     }
-    if (strcmp(m->family->name, "rf_detr") == 0)
-        return m->info.width +
+    const bool lw = strcmp(m->family->name, "lw_detr") == 0;
+    if (lw || strcmp(m->family->name, "rf_detr") == 0)
+        return (lw ? 0 : m->info.width) +
                12 * (222303 + 260 * (uint64_t)((const fv_rf_detr *)m->roles)->queries);
     return strncmp(m->info.type, "dino", 4) == 0 ? m->info.width : 0;
 }
@@ -616,7 +617,8 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"rf-detr-l", 33933218},        {"rf-detr-seg-n", 33577475},
         {"rf-detr-seg-s", 33711107},    {"rf-detr-seg-m", 35694259},
         {"rf-detr-seg-l", 35873971},    {"rf-detr-seg-xl", 38113635},
-        {"rf-detr-seg-2xl", 38648163},
+        {"rf-detr-seg-2xl", 38648163},  {"lw-detr-t", 12052002},
+        {"lw-detr-s", 14557378},        {"lw-detr-m", 28237378},
     };
     size_t names = 0;
     (void)state;
@@ -632,7 +634,8 @@ static void synthetic_models_have_the_published_sizes(void **state)
     }
     const fv_synthetic_list *const lists[] = {
         &fv_vit_synthetics,     &fv_sam_synthetics,  &fv_depth_anything_synthetics,
-        &fv_vitpose_synthetics, &fv_eomt_synthetics, &fv_rf_detr_synthetics};
+        &fv_vitpose_synthetics, &fv_eomt_synthetics, &fv_rf_detr_synthetics,
+        &fv_lw_detr_synthetics};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         names += lists[i]->count;
     assert_int_equal(names, sizeof published / sizeof *published); /* no model is missing */

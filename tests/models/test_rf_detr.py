@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_rf_detr.py: RF-DETR: refused configurations, other attentions and sizes, its boxes and its masks.
+"""test_rf_detr.py: RF-DETR and LW-DETR: refused configurations, other attentions and sizes, its boxes and its masks.
 
     test_rf_detr.py path/to/fovea
 
@@ -17,6 +17,7 @@ import unittest
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 GOLDEN, MASKS = os.path.join(MODELS, "rf-detr-02"), os.path.join(MODELS, "rf-detr-seg-01")
+LW = os.path.join(MODELS, "lw-detr-01")
 FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
 
 
@@ -301,6 +302,40 @@ class RfDetr(unittest.TestCase):
         outputs, coco, shown = self.boxes(self.write(num_queries=1), picture)
         self.assertEqual((len(coco), shown["top"]), (1, []))
         self.assertEqual((outputs["logits"][0], outputs["pred_boxes"][0]), ([1, 1, 4], [1, 1, 4]))
+
+    def test_lw_detr(self):
+        """LW-DETR's own fields are checked, and parts of RF-DETR are refused."""
+        self.golden = LW
+        for value in (0, -4, 3, 8, 1 << 40, "4"):
+            self.refused('"backbone_config.num_windows" must be', backbone={"num_windows": value})
+        for scales in ([], [2.0, 0.5], [0.5], ["1"], 1.0, None):
+            self.refused('"projector_scale_factors" must be [1.0]', **{"projector_scale_factors": scales})
+        self.refused('"backbone_config.window_block_indices[0]" must be', backbone={"window_block_indices": [9]})
+        self.refused('"pretrain_image_size"', backbone={"pretrain_image_size": 40})
+        self.refused('only "lw_detr_vit"', backbone={"model_type": "rf_detr_dinov2"})
+        self.refused("use_absolute_position_embeddings", backbone={"use_absolute_position_embeddings": False})
+        p = self.add_tensors(("model.decoder.layers.0.gate.weight", (4, 4)))
+        self.assertEqual(p.returncode, 7, p.stdout + p.stderr)
+        self.assertIn("model.decoder.layers.0.gate.weight", p.stderr)
+        same = self.plan().stdout
+        self.assertEqual(same, self.plan(backbone={"num_windows_side": 2}).stdout)
+        self.assertNotEqual(same, self.plan(backbone={"window_block_indices": []}).stdout)
+        for options in (("--size", "28x56"), ("--attention", "mala"), ("--compute", "bf16")):
+            p = self.plan(*options)
+            self.assertEqual(p.returncode, 0, p.stderr)
+        p = self.plan("--size", "35x56")
+        self.assertIn("LW-DETR splits its 5 x 8 patches into 2 x 2 windows; use sides that are multiples of 14", p.stderr)
+
+    def test_lw_detr_boxes(self):
+        picture = os.path.join(self.folder, "picture.ppm")
+        with open(picture, "wb") as f:
+            f.write(b"P6 60 90 255\n" + bytes(i * 37 % 251 for i in range(180 * 90)))
+        self.golden = LW
+        outputs, coco, _ = self.boxes(self.write(), picture, "--size", "42x56")
+        want = self.best(outputs, 0)
+        self.assertEqual([b["category_id"] for b in coco], [label for _, label, _ in want])
+        for entry, (score, _, _) in zip(coco, want):
+            self.assertAlmostEqual(entry["score"], score, delta=1e-6)
 
     def test_products_of_bfloat16(self):
         """Queries may change their order, so the test compares the scores from which they are chosen."""

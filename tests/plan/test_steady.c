@@ -217,6 +217,7 @@ static void boxes_of_queries(void **state)
     const char *const names[] = {"logits", "pred_boxes"};
     boxes_of(TEST_DATA "/golden/models/rf-detr-02", names, 2);
     boxes_of(TEST_DATA "/golden/models/rf-detr-seg-01", names, 2);
+    boxes_of(TEST_DATA "/golden/models/lw-detr-01", names, 2);
 }
 
 /* Runs one small model of every family and variant in tests/data. */

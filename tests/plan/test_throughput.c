@@ -51,6 +51,7 @@ static const struct subject {
     {GOLDEN "rf-detr-02", NULL, 56, 42, "backbone_features"},
     {GOLDEN "rf-detr-02", "mala", 98, 84, "backbone_features"},
     {GOLDEN "rf-detr-seg-01", NULL, 56, 42, "backbone_features"},
+    {GOLDEN "lw-detr-01", NULL, 56, 42, "backbone_features"},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* tests every `stride`-th subject */

@@ -1,4 +1,4 @@
-/* rf_detr.c: emits the steps of RF-DETR's backbone and projector.
+/* rf_detr.c: emits the steps of the backbone and the projector of RF-DETR and LW-DETR.
  *
  * The grid is divided into windows x windows parts, each with its own class and register tokens. In
  * all blocks, tokens are ordered part by part. Attention inside a part is then attention in windows
@@ -30,11 +30,13 @@ typedef struct context {
 /* ---- the order of tokens ---- */
 
 /* Returns the index, in the order of the grid, of patch `i` of part p. transformers swaps width and
- * height here, so that parts of non-square grids are not rectangular windows. */
+ * height here for RF-DETR, so that its parts of non-square grids are not rectangular windows. */
 static uint32_t patch_of(const context *c, uint32_t p, uint32_t i)
 {
     const uint32_t n = c->d->windows, width = c->b->options->grid.width / n,
                    height = c->b->options->grid.height / n;
+    if (c->d->lw)
+        return ((p / n * height + i / width) * n + p % n) * width + i % width;
     return ((p / n * width + i / height) * n + p % n) * height + i % height;
 }
 
@@ -171,26 +173,38 @@ static void convolve(const context *c, const char *label, const fv_rf_detr_conv 
                      fv_view in, fv_view out)
 {
     fv_builder *b = c->b;
-    const uint32_t n = b->options->grid.width * b->options->grid.height, width = k->w.rows;
+    const uint32_t n = b->options->grid.width * b->options->grid.height, width = k->conv.w.rows;
     const fv_grid grid = {b->options->grid.width, b->options->grid.height, b->options->grid.stride,
                           0};
-    const fv_view sum = fv_emit_rows(b, n, width), normed = fv_emit_rows(b, n, width);
-    const fv_conv conv = {.w = &k->w,
+    const bool folded = c->d->lw; /* the norm is part of the convolution */
+    const fv_view sum = folded ? out : fv_emit_rows(b, n, width);
+    const uint32_t act = folded ? c->d->act : 0;
+    const fv_conv conv = {.w = &k->conv.w,
+                          .bias = &k->conv.b,
                           .in = in,
                           .out = sum,
                           .from = grid,
                           .to = grid,
-                          .channels = k->w.cols / (size * size),
+                          .channels = k->conv.w.cols / (size * size),
                           .size = size,
                           .stride = 1,
-                          .pad = size / 2};
+                          .pad = size / 2,
+                          .act = act};
+    const fv_gemm product = {.w = &k->conv.w,
+                             .bias = &k->conv.b,
+                             .in = in,
+                             .res = FV_NO_VIEW,
+                             .out = sum,
+                             .act = act,
+                             .rows = n,
+                             .decoder = true};
     if (size == 1)
-        fv_emit_gemm(
-            b, label,
-            &(fv_gemm){
-                .w = &k->w, .in = in, .res = FV_NO_VIEW, .out = sum, .rows = n, .decoder = true});
+        fv_emit_gemm(b, label, &product);
     else
         fv_emit_conv(b, label, &conv);
+    if (folded)
+        return;
+    const fv_view normed = fv_emit_rows(b, n, width);
     fv_emit_layernorm(b, "norm", sum, &k->norm.w, &k->norm.b, c->d->eps, normed, n);
     fv_emit_act(b, "activation", c->d->act, normed, out, n, width);
 }
@@ -224,15 +238,20 @@ static fv_view project(const context *c)
 
 /* ---- the whole ---- */
 
+static const char *model_of(const fv_rf_detr *d)
+{
+    return fv_detr_names_of[d->lw].model;
+}
+
 static fovea_status check_attention(const context *c)
 {
     for (uint32_t i = 0; i < c->b->options->blocks; i++) {
         const fv_attention_name *name = fv_block_attention(c->b, i);
         if (name->gated || name->kind == FV_ATTENTION_FOVEATED)
             return fv_fail(FOVEA_ENOTSUP,
-                           "block %u: RF-DETR supports no gated or foveated attention, because it "
+                           "block %u: %s supports no gated or foveated attention, because it "
                            "computes attention in windows; use softmax or ungated linear attention",
-                           i);
+                           i, model_of(c->d));
     }
     return FOVEA_OK;
 }
@@ -288,9 +307,10 @@ static fovea_status check_grid(const fovea_model *m, fv_emit_options *o)
     const uint32_t unit = d->windows * g->stride;
     if (g->width % d->windows || g->height % d->windows)
         return fv_fail(FOVEA_EINVAL,
-                       "the picture has %u x %u pixels, but RF-DETR splits its %u x %u patches "
-                       "into %u x %u windows; use sides that are multiples of %u pixels",
-                       o->width, o->height, g->width, g->height, d->windows, d->windows, unit);
+                       "the picture has %u x %u pixels, but %s splits its %u x %u patches into %u "
+                       "x %u windows; use sides that are multiples of %u pixels",
+                       o->width, o->height, model_of(d), g->width, g->height, d->windows,
+                       d->windows, unit);
     if ((uint64_t)g->width * g->height > PLACES_MOST)
         return fv_fail(
             FOVEA_ENOTSUP,
@@ -298,9 +318,9 @@ static fovea_status check_grid(const fovea_model *m, fv_emit_options *o)
             o->width, o->height);
     if ((uint64_t)g->width * g->height < d->queries)
         return fv_fail(FOVEA_EINVAL,
-                       "a picture of %u x %u has %u patches, of which RF-DETR chooses %u; use a "
-                       "larger one",
-                       o->width, o->height, g->width * g->height, d->queries);
+                       "a picture of %u x %u has %u patches, of which %s chooses %u; use a larger "
+                       "one",
+                       o->width, o->height, g->width * g->height, model_of(d), d->queries);
     const fv_grid masks = fv_rf_detr_mask_grid(d, g);
     if (masks.width == 0 || masks.height == 0)
         return fv_fail(FOVEA_EINVAL,
@@ -328,3 +348,8 @@ FV_DEFINE_FAMILY(rf_detr, .name = "rf_detr", .types = "rf_detr",
                  .sign = "backbone.0.projector.stages.0.1.", .second_sign = "class_embed.weight",
                  .attention = "softmax", .read = fv_rf_detr_read, .grid = check_grid, .emit = emit,
                  .release = release, .synthetic = &fv_rf_detr_synthetics)
+FV_DEFINE_FAMILY(lw_detr, .name = "lw_detr", .types = "lw_detr",
+                 .sign = "model.backbone.projector.scale_layers.0.layer_norm.",
+                 .second_sign = "class_embed.weight", .attention = "softmax",
+                 .read = fv_rf_detr_read, .grid = check_grid, .emit = emit, .release = release,
+                 .synthetic = &fv_lw_detr_synthetics)

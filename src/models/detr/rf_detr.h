@@ -1,6 +1,7 @@
-/* rf_detr.h: RF-DETR: a DINOv2 in which most blocks attend in windows, a projector of the outputs
- * of some blocks (taps), and a decoder with deformable attention. The decoder's queries begin at
- * the cells with the best scores. A model for instance segmentation also has a head for masks. */
+/* rf_detr.h: LW-DETR and its successor RF-DETR: a ViT in which most blocks attend in windows, a
+ * projector of the outputs of some blocks (taps), and a decoder with deformable attention. The
+ * decoder's queries begin at the cells with the best scores. RF-DETR's ViT is a DINOv2, and its
+ * models for instance segmentation also have a head for masks. */
 #ifndef FOVEA_SRC_MODELS_RF_DETR_H
 #define FOVEA_SRC_MODELS_RF_DETR_H
 
@@ -9,9 +10,10 @@
 
 #define FV_RF_DETR_TAPS 16
 
-/* A convolution without a bias, and the norm after it. */
+/* A convolution, and the norm after it. LW-DETR's BatchNorm is folded into the convolution, so that
+ * it has a bias and `norm` is absent. */
 typedef struct fv_rf_detr_conv {
-    fv_weight w;
+    fv_layer conv;
     fv_layer norm;
 } fv_rf_detr_conv;
 
@@ -42,6 +44,7 @@ typedef struct fv_rf_detr_masks {
 
 typedef struct fv_rf_detr { /* More than 25 fields: the weights and sizes of a model */
     fv_vit vit;             /* the backbone */
+    bool lw;                /* LW-DETR */
     uint32_t windows;       /* windows per side of the grid */
     uint8_t *global;        /* global[i] is 1 if block i attends over all windows */
     bool tap_norm;
@@ -71,6 +74,22 @@ typedef struct fv_rf_detr { /* More than 25 fields: the weights and sizes of a m
 #define FV_RF_DETR_NORM_EPS 1e-5f      /* epsilon of the norms of the decoder and of proposals */
 #define FV_RF_DETR_PROJECTED_EPS 1e-6f /* epsilon of the projector's last norm */
 
+/* rf_detr_names.c: the names of tensors: RF-DETR's, then LW-DETR's. */
+typedef struct fv_detr_names {
+    const char *model; /* for messages */
+    const char *backbone_type;
+    enum fv_vit_kind kind; /* of the backbone */
+    const char *windows;   /* field that lists the blocks that attend in windows */
+    const char *backbone, *projector, *transformer, *decoder;
+    /* Of the projector: its parts, and what a convolution consists of. */
+    const char *first, *last, *pair, *pair_part, *projected, *conv, *norm;
+    const char *query, *reference;
+    /* Of a layer of the decoder. q is NULL if q, k and v are one tensor. */
+    const char *q, *k, *v, *self_out, *norms[3], *fc1, *fc2;
+    const char *decoder_norm;
+} fv_detr_names;
+extern const fv_detr_names fv_detr_names_of[];
+
 /* rf_detr_read.c */
 fovea_status fv_rf_detr_read(fovea_model *m, const struct fv_source *source,
                              const struct fv_config *config);
@@ -86,6 +105,6 @@ void fv_rf_detr_emit_masks(const fv_rf_detr *d, struct fv_builder *b, struct fv_
 struct fv_grid fv_rf_detr_mask_grid(const fv_rf_detr *d, const struct fv_grid *patches);
 
 /* rf_detr_synthetic.c: makes random checkpoints of the published sizes. */
-extern const struct fv_synthetic_list fv_rf_detr_synthetics;
+extern const struct fv_synthetic_list fv_rf_detr_synthetics, fv_lw_detr_synthetics;
 
 #endif

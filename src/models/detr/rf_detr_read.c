@@ -1,35 +1,36 @@
 /* rf_detr_read.c: reads the roles of RF-DETR from a checkpoint with its authors' names, which
- * transformers uses too.
+ * transformers uses too, and those of LW-DETR with the names of transformers.
  *
- * The backbone is read in the same way as DINOv2. A trained checkpoint has several groups of
+ * The backbone is read in the same way as a ViT. A trained checkpoint has several groups of
  * queries, of which only the first is read. */
 #include <stdio.h>
 #include <string.h>
 
 #include "models/detr/rf_detr.h"
+#include "models/fold.h"
 #include "models/vit/backbone.h"
 #include "models/vit/vit_reader.h"
 #include "ops/op.h"
 
-#define BACKBONE "backbone.0.encoder.encoder."
-#define PROJECTOR "backbone.0.projector.stages.0."
-#define TRANSFORMER "transformer."
-#define DECODER "transformer.decoder."
 #define MASKS "segmentation_head."
 #define MOST 64 /* largest number of layers, pairs, points or windows */
 #define QUERIES 65536
 
-static const char backbone_fields[] = "num_windows window_block_indexes";
+static const char backbone_fields[] =
+    "cae_init_values dropout_prob num_windows num_windows_side pretrain_image_size "
+    "use_absolute_position_embeddings=true window_block_indexes window_block_indices";
 
 static const char fields[] =
     "activation_dropout activation_function attention_bias auxiliary_loss backbone_config "
-    "bbox_cost bbox_loss_coefficient c2f_num_blocks class_cost class_loss_coefficient d_model "
+    "batch_norm_eps bbox_cost bbox_loss_coefficient c2f_num_blocks class_cost "
+    "class_loss_coefficient d_model "
     "decoder_activation_function decoder_cross_attention_heads decoder_ffn_dim decoder_layers "
     "decoder_n_points decoder_self_attention_heads dice_loss_coefficient disable_custom_kernels "
     "eos_coefficient focal_alpha giou_cost giou_loss_coefficient group_detr hidden_expansion "
     "init_std intermediate_size mask_class_loss_coefficient mask_dice_loss_coefficient "
     "mask_downsample_ratio "
     "mask_loss_coefficient mask_point_sample_ratio num_feature_levels num_queries "
+    "projector_in_channels projector_out_channels projector_scale_factors "
     "segmentation_head_activation_function";
 
 /* The backbone's reader, which also reads the other parts. `r->vision` is the backbone's
@@ -39,6 +40,11 @@ typedef fv_vit_reader reader;
 static fv_rf_detr *roles(const reader *r)
 {
     return r->t.m->roles;
+}
+
+static const fv_detr_names *of(const reader *r)
+{
+    return &fv_detr_names_of[roles(r)->lw];
 }
 
 /* Returns FOVEA_EFORMAT if `n`, the value of `key`, does not divide `whole`. */
@@ -67,29 +73,44 @@ static fovea_status read_activation(const reader *r, const char *key, const char
 
 /* ---- the backbone ---- */
 
-/* Reads which blocks attend over all windows: those that "window_block_indexes" does not list. If
- * the field is absent, these are the blocks whose number is that of a tap, and the blocks after the
- * last tap. */
+/* Reads the number of windows per side of the grid. LW-DETR's field counts all windows. */
+static fovea_status read_window_count(reader *r)
+{
+    fv_rf_detr *d = roles(r);
+    d->windows = 4;
+    if (!d->lw)
+        return fv_config_u32(&d->windows, &r->vision, "num_windows", 1, MOST);
+    uint32_t all = 16, side = 1;
+    FV_TRY(fv_config_u32(&all, &r->vision, "num_windows", 1, MOST * MOST));
+    while (side * side < all)
+        side++;
+    d->windows = side;
+    return side * side == all ? FOVEA_OK
+                              : fv_config_fail(&r->vision, "num_windows", "a square number");
+}
+
+/* Reads which blocks attend over all windows: those that the list of windowed blocks does not have.
+ * If RF-DETR's list is absent, these are the blocks whose number is that of a tap, and the blocks
+ * after the last tap; if LW-DETR's is, all blocks. */
 static fovea_status read_windows(reader *r)
 {
     fv_rf_detr *d = roles(r);
-    const json_t *list = fv_config_get(&r->vision, "window_block_indexes");
+    const char *key = of(r)->windows;
+    const json_t *list = fv_config_get(&r->vision, key);
     uint32_t count = 0;
-    d->windows = 4;
-    FV_TRY(fv_config_u32(&d->windows, &r->vision, "num_windows", 1, MOST));
+    FV_TRY(read_window_count(r));
     FV_TRY(FV_MEM_ARRAY(&d->global, r->v->depth, FV_MEM_MODEL, "kinds of blocks"));
     for (uint32_t i = 0; i < r->v->depth; i++)
-        d->global[i] = list || i > d->tap[d->taps - 1];
+        d->global[i] = list || d->lw || i > d->tap[d->taps - 1];
     for (uint32_t i = 0; !list && i < d->taps; i++)
         if (d->tap[i] < r->v->depth)
             d->global[d->tap[i]] = 1;
     if (!list || (json_is_array(list) && json_array_size(list) == 0))
         return FOVEA_OK;
     uint32_t *block;
-    FV_TRY(fv_config_count(&count, &r->vision, "window_block_indexes", r->v->depth + 1));
+    FV_TRY(fv_config_count(&count, &r->vision, key, r->v->depth + 1));
     FV_TRY(FV_MEM_ARRAY(&block, count, FV_MEM_MODEL, "kinds of blocks"));
-    const fovea_status status =
-        fv_config_u32s(block, count, &r->vision, "window_block_indexes", 0, r->v->depth);
+    const fovea_status status = fv_config_u32s(block, count, &r->vision, key, 0, r->v->depth);
     for (uint32_t i = 0; status == FOVEA_OK && i < count; i++)
         if (block[i] < r->v->depth)
             d->global[block[i]] = 0;
@@ -99,13 +120,13 @@ static fovea_status read_windows(reader *r)
 
 static fovea_status find_backbone(reader *r)
 {
-    r->kind = FV_VIT_REGISTERS; /* positions are resized as in DINOv2 with registers */
-    r->prefix = BACKBONE;
+    r->kind = of(r)->kind;
+    r->prefix = of(r)->backbone;
     for (r->n = fv_vit_schemes; r->n->patch; r->n++)
         if (r->n->origin == FV_VIT_HF && !r->n->in_memory && r->n->kinds >> r->kind & 1 &&
             fv_reader_unwrap(&r->t, r->prefix, r->n->patch, "weight"))
             return FOVEA_OK;
-    return fv_reader_fail_names(&r->t, "RF-DETR", "refpoint_embed.weight");
+    return fv_reader_fail_names(&r->t, of(r)->model, "class_embed.weight");
 }
 
 /* Refuses parts that a ViT's reader knows but a block of RF-DETR does not have. */
@@ -126,37 +147,42 @@ static fovea_status check_blocks(const reader *r)
                      {"biases of attention scores", &b->bias}};
         for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
             if (fv_weight_present(parts[k].w))
-                return fv_fail(FOVEA_ENOTSUP,
-                               "%s: block %u has %s, which is not supported in RF-DETR",
-                               r->t.source->name, i, parts[k].what);
+                return fv_fail(FOVEA_ENOTSUP, "%s: block %u has %s, which is not supported in %s",
+                               r->t.source->name, i, parts[k].what, of(r)->model);
     }
     return FOVEA_OK;
 }
 
-/* Sets the native picture size to the size of the position table, rounded to a multiple of the
- * windows. */
-static void round_native(const reader *r)
+/* Sets the native picture size: RF-DETR's is that of the position table, LW-DETR's is in
+ * config.json. Both are rounded to a multiple of the windows. */
+static fovea_status read_native(const reader *r)
 {
     fovea_model_info *info = &r->t.m->info;
     const uint32_t unit = r->v->patch * roles(r)->windows;
+    bool square;
+    if (roles(r)->lw)
+        FV_TRY(fv_config_size(&info->native_width, &info->native_height, &square, &r->vision,
+                              "image_size"));
     info->native_width = (info->native_width + unit - 1) / unit * unit;
     info->native_height = (info->native_height + unit - 1) / unit * unit;
+    return FOVEA_OK;
 }
 
 static fovea_status read_backbone(reader *r)
 {
     fv_rf_detr *d = roles(r);
-    const char *type = "rf_detr_dinov2";
+    const char *type = of(r)->backbone_type;
     bool grids = true;
     if (!r->vision.object)
         return fv_config_fail(r->config, "backbone_config", "an object");
     FV_TRY(fv_config_text(&type, &r->vision, "model_type"));
     FV_TRY(fv_config_bool(&grids, &r->vision, "reshape_hidden_states"));
-    if (strcmp(type, "rf_detr_dinov2") != 0 || !grids)
+    if (strcmp(type, of(r)->backbone_type) != 0 || !grids)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s: the backbone is \"%.40s\"%s; only \"rf_detr_dinov2\" with "
+                       "%s: the backbone is \"%.40s\"%s; only \"%s\" with "
                        "\"reshape_hidden_states\" is supported",
-                       r->config->file, type, grids ? "" : " without \"reshape_hidden_states\"");
+                       r->config->file, type, grids ? "" : " without \"reshape_hidden_states\"",
+                       of(r)->backbone_type);
     FV_TRY(find_backbone(r));
     FV_TRY(fv_vit_read_sizes(r));
     FV_TRY(fv_vit_read_block_form(r));
@@ -165,12 +191,16 @@ static fovea_status read_backbone(reader *r)
     FV_TRY(check_blocks(r));
     FV_TRY(fv_backbone_read_taps(d->tap, &d->taps, FV_RF_DETR_TAPS, &r->vision, r->v->depth));
     FV_TRY(read_windows(r));
-    round_native(r);
-    d->tap_norm = true;
-    FV_TRY(fv_config_bool(&d->tap_norm, &r->vision, "apply_layernorm"));
-    FV_TRY(fv_reader_norm(&d->vit.post, &r->t, BACKBONE, r->n->post, d->vit.width));
-    fv_reader_ignore(&r->t, BACKBONE "embeddings.", "mask_token");
-    return fv_reader_all_used(&r->t, BACKBONE "embeddings.");
+    FV_TRY(read_native(r));
+    if (!d->lw) {
+        d->tap_norm = true;
+        FV_TRY(fv_config_bool(&d->tap_norm, &r->vision, "apply_layernorm"));
+        FV_TRY(fv_reader_norm(&d->vit.post, &r->t, r->prefix, r->n->post, d->vit.width));
+    }
+    char embeddings[64];
+    snprintf(embeddings, sizeof embeddings, "%sembeddings.", r->prefix);
+    fv_reader_ignore(&r->t, embeddings, "mask_token");
+    return fv_reader_all_used(&r->t, embeddings);
 }
 
 /* ---- the projector ---- */
@@ -178,17 +208,26 @@ static fovea_status read_backbone(reader *r)
 static fovea_status read_conv(reader *r, fv_rf_detr_conv *c, const char *stem, uint32_t out,
                               uint32_t in, uint32_t size)
 {
-    char name[64];
+    char conv[80], norm[80];
     const uint32_t taps = size * size;
     const uint64_t shape[4] = {out, in, size, size};
     const fv_tensor *t;
-    snprintf(name, sizeof name, "%sconv.", stem);
-    FV_TRY(fv_reader_tensor(&t, &r->t, PROJECTOR, name, "weight", 4, shape));
-    c->w = (fv_weight){.rows = out, .cols = taps * in};
-    fv_weight_add(&c->w,
+    snprintf(conv, sizeof conv, "%s%s", stem, of(r)->conv);
+    snprintf(norm, sizeof norm, "%s%s", stem, of(r)->norm);
+    if (roles(r)->lw)
+        return fv_fold(&c->conv, &r->t, of(r)->projector,
+                       &(const fv_fold_layer){.stem = conv,
+                                              .norm = norm,
+                                              .unbiased = true,
+                                              .rows = out,
+                                              .channels = in,
+                                              .size = size,
+                                              .by_tap = size > 1});
+    FV_TRY(fv_reader_tensor(&t, &r->t, of(r)->projector, conv, "weight", 4, shape));
+    c->conv.w = (fv_weight){.rows = out, .cols = taps * in};
+    fv_weight_add(&c->conv.w,
                   (fv_weight_part){.tensor = t, .rows = out, .cols = taps * in, .taps = taps});
-    snprintf(name, sizeof name, "%sbn.", stem);
-    return fv_reader_norm(&c->norm, &r->t, PROJECTOR, name, out);
+    return fv_reader_norm(&c->norm, &r->t, of(r)->projector, norm, out);
 }
 
 /* Counts consecutive parts, from number 0 on, with a tensor that has the number in its name. */
@@ -204,10 +243,27 @@ static uint32_t count(const reader *r, const char *prefix, const char *format)
     return n;
 }
 
+/* LW-DETR's larger models have feature maps of several scales. */
+static fovea_status check_scale(const reader *r)
+{
+    const json_t *list = fv_config_get(r->config, "projector_scale_factors");
+    if (!roles(r)->lw ||
+        (json_array_size(list) == 1 && json_number_value(json_array_get(list, 0)) == 1))
+        return FOVEA_OK;
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "%s: \"projector_scale_factors\" must be [1.0]; models with other scales are not "
+        "supported, use the tiny, small or medium one",
+        r->config->file);
+}
+
 static fovea_status read_projector(reader *r)
 {
     fv_rf_detr *d = roles(r);
-    FV_TRY(fv_reader_dimension(&d->width, &r->t, PROJECTOR, "1.", "weight", 0,
+    const fv_detr_names *n = of(r);
+    char stem[80];
+    FV_TRY(check_scale(r));
+    FV_TRY(fv_reader_dimension(&d->width, &r->t, n->projector, n->projected, "weight", 0,
                                "width of the decoder", FV_VIT_WIDTH_MOST));
     FV_TRY(fv_reader_agree(&r->t, r->config, "d_model", d->width));
     if (d->width % 4)
@@ -215,25 +271,27 @@ static fovea_status read_projector(reader *r)
             FOVEA_EFORMAT,
             "%s: \"d_model\" is %u; it must be a multiple of 4, because a box has four numbers",
             r->config->file, d->width);
-    FV_TRY(fv_reader_dimension(&d->half, &r->t, PROJECTOR, "0.cv1.conv.", "weight", 0,
+    snprintf(stem, sizeof stem, "%s%s", n->first, n->conv);
+    FV_TRY(fv_reader_dimension(&d->half, &r->t, n->projector, stem, "weight", 0,
                                "width of the projector", FV_VIT_WIDTH_MOST));
     d->half /= 2;
     d->eps = 1e-5f;
     FV_TRY(fv_config_float(&d->eps, r->config, "layer_norm_eps", 0, 1));
     FV_TRY(read_activation(r, "activation_function", "silu", &d->act));
-    d->pairs = count(r, PROJECTOR, "0.m.%u.cv1.conv.");
+    d->pairs = count(r, n->projector, n->pair);
     FV_TRY(fv_reader_agree(&r->t, r->config, "c2f_num_blocks", d->pairs));
     FV_TRY(fv_vit_check_size(r, "number of the projector's blocks", d->pairs, MOST));
     FV_TRY(FV_MEM_ARRAY(&d->pair, d->pairs, FV_MEM_MODEL, "the projector"));
-    FV_TRY(read_conv(r, &d->first, "0.cv1.", 2 * d->half, d->taps * d->vit.width, 1));
+    FV_TRY(read_conv(r, &d->first, n->first, 2 * d->half, d->taps * d->vit.width, 1));
     for (uint32_t i = 0; i < 2 * d->pairs; i++) {
-        char stem[32];
-        snprintf(stem, sizeof stem, "0.m.%u.cv%u.", i / 2, i % 2 + 1);
+        snprintf(stem, sizeof stem, n->pair_part, i / 2, i % 2 + 1);
         FV_TRY(read_conv(r, &d->pair[i / 2][i % 2], stem, d->half, d->half, 3));
     }
-    FV_TRY(read_conv(r, &d->last, "0.cv2.", d->width, (2 + d->pairs) * d->half, 1));
-    FV_TRY(fv_reader_norm(&d->projected, &r->t, PROJECTOR, "1.", d->width));
-    return fv_reader_all_used(&r->t, "backbone.0.projector.");
+    FV_TRY(read_conv(r, &d->last, n->last, d->width, (2 + d->pairs) * d->half, 1));
+    FV_TRY(fv_reader_norm(&d->projected, &r->t, n->projector, n->projected, d->width));
+    snprintf(stem, sizeof stem, "%.*s", (int)(strstr(n->projector, "projector.") - n->projector),
+             n->projector);
+    return fv_reader_all_used(&r->t, stem);
 }
 
 /* ---- proposals and queries ---- */
@@ -251,23 +309,26 @@ static fovea_status read_box(reader *r, fv_layer box[3], const char *prefix, con
 
 static fovea_status read_proposals(reader *r)
 {
-    static const char *const of_groups[] = {
-        TRANSFORMER "enc_output.", TRANSFORMER "enc_output_norm.",
-        TRANSFORMER "enc_out_class_embed.",
-        TRANSFORMER "enc_out_bbox_embed."}; /* all except the first are only for training */
+    /* Except for the first of each, these are only for training. */
+    static const char *const of_groups[] = {"enc_output.", "enc_output_norm.",
+                                            "enc_out_class_embed.", "enc_out_bbox_embed."};
     fv_rf_detr *d = roles(r);
     const uint32_t width = d->width;
+    const char *p = of(r)->transformer;
     uint32_t classes;
     FV_TRY(fv_reader_dimension(&classes, &r->t, "", "class_embed.", "weight", 0,
                                "number of classes", FV_VIT_WIDTH_MOST));
-    FV_TRY(fv_reader_linear(&d->proposal, &r->t, TRANSFORMER, "enc_output.0.", width, width));
-    FV_TRY(fv_reader_norm(&d->proposal_norm, &r->t, TRANSFORMER, "enc_output_norm.0.", width));
-    FV_TRY(fv_reader_linear(&d->proposal_class, &r->t, TRANSFORMER, "enc_out_class_embed.0.",
-                            classes, width));
-    FV_TRY(read_box(r, d->proposal_box, TRANSFORMER, "enc_out_bbox_embed.0."));
+    FV_TRY(fv_reader_linear(&d->proposal, &r->t, p, "enc_output.0.", width, width));
+    FV_TRY(fv_reader_norm(&d->proposal_norm, &r->t, p, "enc_output_norm.0.", width));
+    FV_TRY(
+        fv_reader_linear(&d->proposal_class, &r->t, p, "enc_out_class_embed.0.", classes, width));
+    FV_TRY(read_box(r, d->proposal_box, p, "enc_out_bbox_embed.0."));
     FV_TRY(fv_reader_linear(&d->classes, &r->t, "", "class_embed.", classes, width));
-    for (size_t i = 0; i < sizeof of_groups / sizeof *of_groups; i++)
-        fv_reader_ignore(&r->t, of_groups[i], "");
+    for (size_t i = 0; i < sizeof of_groups / sizeof *of_groups; i++) {
+        char groups[64];
+        snprintf(groups, sizeof groups, "%s%s", p, of_groups[i]);
+        fv_reader_ignore(&r->t, groups, "");
+    }
     return read_box(r, d->box, "", "bbox_embed.");
 }
 
@@ -304,8 +365,39 @@ static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t wi
     fv_weight_add(&l->b, (fv_weight_part){.tensor = b, .offset = from, .rows = 1, .cols = rows});
 }
 
+/* Stacks the tensors of q and k. */
+static fovea_status read_separate(reader *r, fv_rf_detr_layer *l, const char *prefix)
+{
+    const fv_detr_names *n = of(r);
+    const uint32_t width = roles(r)->width;
+    const char *const stem[] = {n->q, n->k};
+    l->qk.w = (fv_weight){.rows = 2 * width, .cols = width};
+    l->qk.b = (fv_weight){.rows = 1, .cols = 2 * width};
+    bool biased = true;
+    FV_TRY(fv_config_bool(&biased, r->config, "attention_bias"));
+    if (!biased) {
+        l->qk.b = (fv_weight){.rows = 0};
+        FV_TRY(fv_reader_matrix(&l->v.w, &r->t, prefix, n->v, "weight", width, width));
+        FV_TRY(
+            fv_reader_matrix(&l->self_out.w, &r->t, prefix, n->self_out, "weight", width, width));
+    } else {
+        FV_TRY(fv_reader_linear(&l->v, &r->t, prefix, n->v, width, width));
+        FV_TRY(fv_reader_linear(&l->self_out, &r->t, prefix, n->self_out, width, width));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        FV_TRY(fv_reader_part(&l->qk.w, &r->t, prefix, stem[i], "weight",
+                              (fv_weight_part){.row0 = i * width, .rows = width, .cols = width}));
+        if (biased)
+            FV_TRY(fv_reader_part(&l->qk.b, &r->t, prefix, stem[i], "bias",
+                                  (fv_weight_part){.rows = 1, .col0 = i * width, .cols = width}));
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status read_self_attention(reader *r, fv_rf_detr_layer *l, const char *prefix)
 {
+    if (of(r)->q)
+        return read_separate(r, l, prefix);
     const uint32_t width = roles(r)->width;
     const uint64_t whole[2] = {3ull * width, width};
     const bool biased = fv_reader_find(&r->t, prefix, "self_attn.in_proj_bias", "") != NULL;
@@ -316,9 +408,8 @@ static fovea_status read_self_attention(reader *r, fv_rf_detr_layer *l, const ch
     cut(&l->qk, w, b, width, 0, 2 * width);
     cut(&l->v, w, b, width, 2 * width, width);
     if (biased)
-        return fv_reader_linear(&l->self_out, &r->t, prefix, "self_attn.out_proj.", width, width);
-    return fv_reader_matrix(&l->self_out.w, &r->t, prefix, "self_attn.out_proj.", "weight", width,
-                            width);
+        return fv_reader_linear(&l->self_out, &r->t, prefix, of(r)->self_out, width, width);
+    return fv_reader_matrix(&l->self_out.w, &r->t, prefix, of(r)->self_out, "weight", width, width);
 }
 
 /* Reads the offsets and the weights of the samples, and stacks them. */
@@ -342,25 +433,23 @@ static fovea_status read_sampling(reader *r, fv_layer *l, const char *prefix)
 static fovea_status read_layer(reader *r, uint32_t i)
 {
     const fv_rf_detr *d = roles(r);
+    const fv_detr_names *n = of(r);
     fv_rf_detr_layer *l = &d->layer[i];
     const uint32_t width = d->width;
     char p[64];
-    snprintf(p, sizeof p, DECODER "layers.%u.", i);
+    snprintf(p, sizeof p, "%slayers.%u.", n->decoder, i);
     uint32_t hidden;
-    FV_TRY(fv_reader_dimension(&hidden, &r->t, p, "linear1.", "weight", 0,
-                               "width of the decoder's MLP", FV_VIT_HIDDEN_MOST));
+    FV_TRY(fv_reader_dimension(&hidden, &r->t, p, n->fc1, "weight", 0, "width of the decoder's MLP",
+                               FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_ffn_dim", hidden));
     FV_TRY(read_self_attention(r, l, p));
     FV_TRY(read_sampling(r, &l->sampling, p));
     FV_TRY(fv_reader_linear(&l->values, &r->t, p, "cross_attn.value_proj.", width, width));
     FV_TRY(fv_reader_linear(&l->cross_out, &r->t, p, "cross_attn.output_proj.", width, width));
-    FV_TRY(fv_reader_linear(&l->fc1, &r->t, p, "linear1.", hidden, width));
-    FV_TRY(fv_reader_linear(&l->fc2, &r->t, p, "linear2.", width, hidden));
-    for (uint32_t k = 0; k < 3; k++) {
-        char stem[16];
-        snprintf(stem, sizeof stem, "norm%u.", k + 1);
-        FV_TRY(fv_reader_norm(&l->norm[k], &r->t, p, stem, width));
-    }
+    FV_TRY(fv_reader_linear(&l->fc1, &r->t, p, n->fc1, hidden, width));
+    FV_TRY(fv_reader_linear(&l->fc2, &r->t, p, n->fc2, width, hidden));
+    for (uint32_t k = 0; k < 3; k++)
+        FV_TRY(fv_reader_norm(&l->norm[k], &r->t, p, n->norms[k], width));
     return FOVEA_OK;
 }
 
@@ -372,8 +461,9 @@ static fovea_status read_positions(reader *r)
     const uint32_t width = d->width, part = width / 2;
     const uint64_t shape[2] = {width, 2ull * width};
     const uint32_t from[] = {part, 0, 2 * part}, cols[] = {part, part, 2 * part};
+    const char *p = of(r)->decoder;
     const fv_tensor *t;
-    FV_TRY(fv_reader_tensor(&t, &r->t, DECODER, "ref_point_head.layers.0.", "weight", 2, shape));
+    FV_TRY(fv_reader_tensor(&t, &r->t, p, "ref_point_head.layers.0.", "weight", 2, shape));
     d->position[0].w = (fv_weight){.rows = width, .cols = 2 * width};
     for (uint32_t i = 0; i < 3; i++)
         fv_weight_add(&d->position[0].w, (fv_weight_part){.tensor = t,
@@ -382,10 +472,9 @@ static fovea_status read_positions(reader *r)
                                                           .col0 = i * part,
                                                           .cols = cols[i],
                                                           .row_stride = 2ull * width});
-    FV_TRY(fv_reader_matrix(&d->position[0].b, &r->t, DECODER, "ref_point_head.layers.0.", "bias",
-                            1, width));
-    return fv_reader_linear(&d->position[1], &r->t, DECODER, "ref_point_head.layers.1.", width,
-                            width);
+    FV_TRY(fv_reader_matrix(&d->position[0].b, &r->t, p, "ref_point_head.layers.0.", "bias", 1,
+                            width));
+    return fv_reader_linear(&d->position[1], &r->t, p, "ref_point_head.layers.1.", width, width);
 }
 
 static fovea_status read_decoder_sizes(reader *r)
@@ -404,7 +493,9 @@ static fovea_status read_decoder_sizes(reader *r)
     FV_TRY(divides(r, "decoder_self_attention_heads", d->self_heads, d->width));
     FV_TRY(divides(r, "decoder_cross_attention_heads", d->cross_heads, d->width));
     FV_TRY(read_activation(r, "decoder_activation_function", "relu", &d->decoder_act));
-    d->layers = count(r, DECODER, "layers.%u.norm1.");
+    char first[64];
+    snprintf(first, sizeof first, "layers.%%u.%s", of(r)->norms[0]);
+    d->layers = count(r, of(r)->decoder, first);
     FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_layers", d->layers));
     const fovea_model_info *info = &r->t.m->info;
     const uint64_t places =
@@ -423,13 +514,13 @@ static fovea_status read_decoder(reader *r)
     fv_rf_detr *d = roles(r);
     FV_TRY(read_decoder_sizes(r));
     FV_TRY(FV_MEM_ARRAY(&d->layer, d->layers, FV_MEM_MODEL, "the decoder"));
-    FV_TRY(read_queries(r, &d->query, "query_feat.", d->width));
-    FV_TRY(read_queries(r, &d->reference, "refpoint_embed.", 4));
+    FV_TRY(read_queries(r, &d->query, of(r)->query, d->width));
+    FV_TRY(read_queries(r, &d->reference, of(r)->reference, 4));
     FV_TRY(read_positions(r));
     for (uint32_t i = 0; i < d->layers; i++)
         FV_TRY(read_layer(r, i));
-    FV_TRY(fv_reader_norm(&d->norm, &r->t, DECODER, "norm.", d->width));
-    return fv_reader_all_used(&r->t, DECODER);
+    FV_TRY(fv_reader_norm(&d->norm, &r->t, of(r)->decoder, of(r)->decoder_norm, d->width));
+    return fv_reader_all_used(&r->t, of(r)->decoder);
 }
 
 /* ---- masks ---- */
@@ -518,7 +609,8 @@ static void describe(reader *r)
     fovea_model_info *info = &r->t.m->info;
     fv_vit_describe(info, r->v);
     r->t.m->preprocess =
-        fv_processor_default(FV_PROCESSOR_RF_DETR, info->native_width, info->native_height);
+        fv_processor_default(roles(r)->lw ? FV_PROCESSOR_LW_DETR : FV_PROCESSOR_RF_DETR,
+                             info->native_width, info->native_height);
 }
 
 /* Describes how boxes are decoded: at most as many as queries, best first, with any class of any
@@ -574,7 +666,8 @@ fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_c
     FV_TRY(fv_config_type(&r.type, config));
     FV_TRY(fv_config_section(&r.own, config, "fovea"));
     FV_TRY(fv_config_section(&r.vision, config, "backbone_config"));
-    snprintf(m->info.type, sizeof m->info.type, "rf_detr");
+    const bool lw = strcmp(r.type, "lw_detr") == 0;
+    snprintf(m->info.type, sizeof m->info.type, lw ? "lw_detr" : "rf_detr");
     fv_reader_begin(&r.t);
     FV_TRY(refuse_keypoints(&r));
     FV_TRY(fv_fields_check(config, config, &r.own, fields));
@@ -582,6 +675,7 @@ fovea_status fv_rf_detr_read(fovea_model *m, const fv_source *source, const fv_c
         FV_TRY(fv_fields_check(config, &r.vision, &r.own, backbone_fields));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_rf_detr), FV_MEM_MODEL, "roles"));
     r.v = &roles(&r)->vit;
+    roles(&r)->lw = lw;
     FV_TRY(read_backbone(&r));
     describe(&r);
     FV_TRY(read_projector(&r));

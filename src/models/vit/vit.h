@@ -182,6 +182,7 @@ enum fv_vit_kind {
     FV_VIT_INTERN,  /* InternViT in InternVL */
     FV_VIT_AIM,     /* AIMv2 */
     FV_VIT_MGP,     /* the encoder of MGP-STR, which reads text */
+    FV_VIT_LW_DETR, /* backbone of LW-DETR */
     /* EVA, EVA-02 and timm's models based on them: Perception Encoder, ViTs with RoPE */
     FV_VIT_EVA,
 };

@@ -56,6 +56,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                     FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_MGP] = {"mgp-str", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_VIT, CLASS | BIAS, FV_POS_PLAIN,
                     FV_HEAD_CLS},
+    [FV_VIT_LW_DETR] = {"lw_detr_vit", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_LW_DETR, BIAS | SCALES,
+                        FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 

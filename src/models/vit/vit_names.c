@@ -115,6 +115,14 @@ const fv_vit_names fv_vit_schemes[] = {
            .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES,
            .ln1 = "layernorm_before.", .ln2 = "layernorm_after.", .fc1 = "mlp.fc1.",
            .fc2 = "mlp.fc2."),
+    /* transformers: LW-DETR's backbone */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(LW_DETR),
+           .marks = {"encoder.layer.0.layernorm_before.weight"}, .patch = "embeddings.projection.",
+           .pos = "embeddings.position_embeddings", .block = "encoder.layer.%u.",
+           .ln1 = "layernorm_before.", .ln2 = "layernorm_after.", .q = "attention.attention.query.",
+           .k = "attention.attention.key.", .v = "attention.attention.value.",
+           .proj = "attention.output.", .ls1 = "gamma_1", .ls2 = "gamma_2",
+           .fc1 = "intermediate.fc1.", .fc2 = "intermediate.fc2."),
     /* transformers: ViT, DeiT */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
            .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES, VIT_HEADS,

@@ -286,7 +286,7 @@ static fovea_status read_bias_form(fv_vit_reader *r)
     FV_TRY(fv_config_bool(&all, &r->vision, "qkv_bias"));
     FV_TRY(fv_config_bool(&all, &r->vision, "attention_bias"));
     r->q_bias = r->k_bias = r->v_bias = all;
-    if (r->kind == FV_VIT_BEIT)
+    if (r->kind == FV_VIT_BEIT || r->kind == FV_VIT_LW_DETR)
         r->k_bias = false;
     if (r->kind != FV_VIT_DINOV3)
         return FOVEA_OK;

@@ -96,7 +96,7 @@ static void block(fv_synthetic *m, const fv_vit_spec *s, uint32_t i)
     fv_synthetic_norm(m, n->ln1, c);
     fv_synthetic_linear(m, n->q, c, c, 1, 1);
     fv_synthetic_matrix(m, n->k, c, c, 1, 1);
-    if (s->kind != FV_VIT_DINOV3 && s->kind != FV_VIT_BEIT)
+    if (s->kind != FV_VIT_DINOV3 && s->kind != FV_VIT_BEIT && s->kind != FV_VIT_LW_DETR)
         fv_synthetic_bias(m, n->k, c);
     fv_synthetic_table(m, n->rel_bias, offsets * offsets + 3, s->heads, 1);
     fv_synthetic_linear(m, n->v, c, c, 1, 1);
@@ -120,7 +120,7 @@ static void tokens(fv_synthetic *m, const fv_vit_spec *s)
     const uint32_t rows = s->image / s->patch, cols = s->image_width / s->patch;
     const bool class = fv_vit_kinds[s->kind].parts & FV_VIT_HAS_CLASS;
     /* position rows before those of the patches */
-    uint32_t before = class || s->kind == FV_VIT_POSE;
+    uint32_t before = class || s->kind == FV_VIT_POSE || s->kind == FV_VIT_LW_DETR;
     if (class)
         fv_synthetic_vector(m, n->cls, s->width, 0, s->spread);
     if (s->kind == FV_VIT_DEIT) {
@@ -208,6 +208,7 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_INTERN:
     case FV_VIT_AIM:
     case FV_VIT_MGP:
+    case FV_VIT_LW_DETR:
         break;
     }
 }

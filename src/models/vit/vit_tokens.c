@@ -10,12 +10,19 @@
 #define SIDE 4096     /* largest side of the position table, in patches */
 #define PATCH_MOST 16 /* pictures have at most SIDE patches of this size per side */
 
+/* The field with the size of the pictures that the positions are for. LW-DETR's "image_size" is
+ * that of the detector's pictures. */
+static const char *picture_field(const fv_vit_reader *r)
+{
+    return r->kind == FV_VIT_LW_DETR ? "pretrain_image_size" : "image_size";
+}
+
 fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height)
 {
     fv_config arguments;
     bool square;
     *width = *height = 0;
-    FV_TRY(fv_config_size(width, height, &square, &r->vision, "image_size"));
+    FV_TRY(fv_config_size(width, height, &square, &r->vision, picture_field(r)));
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
     return arguments.object ? fv_config_size(width, height, &square, &arguments, "img_size")
                             : FOVEA_OK;
@@ -28,7 +35,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
     fv_vit *v = r->v;
     uint32_t w = 0, h = 0;
     /* In timm's models, all prefix tokens may have positions, or none, or only the class tokens. */
-    const uint32_t first = r->kind == FV_VIT_POSE ? 1 : v->class_tokens;
+    const bool unused_class = r->kind == FV_VIT_POSE || r->kind == FV_VIT_LW_DETR;
+    const uint32_t first = unused_class ? 1 : v->class_tokens;
     const uint32_t leads[] = {r->n->patch_positions ? 0 : first, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
     if (r->kind != FV_VIT_RADIO) /* RADIO's table is for the largest picture */
@@ -46,9 +54,9 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
         }
     if (expected)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: the position table has %u rows, but \"image_size\" in %s needs %u + "
-                       "%llu; correct it to the size of the checkpoint",
-                       r->t.source->name, rows, r->config->file, leads[0],
+                       "%s: the position table has %u rows, but \"%s\" in %s needs %u + %llu; "
+                       "correct it to the size of the checkpoint",
+                       r->t.source->name, rows, picture_field(r), r->config->file, leads[0],
                        (unsigned long long)expected);
     for (int i = 0; i < n_leads; i++)
         for (uint32_t side = 1; side <= SIDE; side++)
@@ -60,8 +68,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
             }
     return fv_fail(FOVEA_EFORMAT,
                    "%s: the position table has %u rows, which are not a square grid; add "
-                   "\"image_size\": [height, width] to %s",
-                   r->t.source->name, rows, r->config->file);
+                   "\"%s\": [height, width] to %s",
+                   r->t.source->name, rows, picture_field(r), r->config->file);
 }
 
 /* Reads the picture size of a model without a position table from config.json, rounded down to
@@ -111,7 +119,7 @@ static fovea_status read_positions(fv_vit_reader *r)
                       (fv_weight_part){.tensor = t, .rows = 1, .cols = v->width, .sum = true});
         return FOVEA_OK;
     }
-    if (lead == 0)
+    if (lead == 0 || v->prefix == 0) /* LW-DETR's table has an unused row for a class */
         return FOVEA_OK;
     v->prefix_add = (fv_weight){.rows = v->prefix, .cols = v->width};
     fv_weight_add(&v->prefix_add, (fv_weight_part){.tensor = t, .rows = lead, .cols = v->width});
