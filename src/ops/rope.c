@@ -83,6 +83,8 @@ void fv_rope_tokens(float *cosines, float *sines, const fv_rope *r, uint32_t pre
 {
     const uint32_t pairs = d / 4;
     leave(cosines, sines, (size_t)prefix * d);
+    for (uint32_t j = 0; r->class_angles && j < d / 2; j++)
+        store_pair(cosines, sines, j, cosf(r->class_angles[j]), sinf(r->class_angles[j]));
     for (uint32_t j = 0; j < pairs; j++) {
         const uint32_t of_y = r->x_first ? pairs + j : j, of_x = r->x_first ? j : pairs + j;
         for (uint32_t y = 0; y < height; y++) {

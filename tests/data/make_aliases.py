@@ -98,6 +98,8 @@ CASES = [
     ("alias-pp-formulanet-01", "PPFormulaNetVisionModel", dict(SAM, decoder_hidden_size=8, post_conv_in_channels=12,
                                                                post_conv_mid_channels=8, post_conv_out_channels=8),
      "", {}, (32, 32), (LAST,), "SAM's encoder beside a projector"),
+    ("alias-mlcd-01", "MLCDVisionModel", VISION, "", {}, (32, 20), (LAST, POOLED),
+     "CLIP with rotary positions, and learned angles of the class"),
 ]
 
 

@@ -181,6 +181,7 @@ enum fv_vit_kind {
     FV_VIT_JANUS,   /* SigLIP's encoder in Janus */
     FV_VIT_INTERN,  /* InternViT in InternVL */
     FV_VIT_AIM,     /* AIMv2 */
+    FV_VIT_MLCD,    /* CLIP's encoder with rotary positions */
     FV_VIT_MGP,     /* the encoder of MGP-STR, which reads text */
     FV_VIT_LW_DETR, /* backbone of LW-DETR */
     /* EVA, EVA-02 and timm's models based on them: Perception Encoder, ViTs with RoPE */
@@ -204,6 +205,7 @@ typedef struct fv_vit_names { /* More than 25 fields: each name has one */
     const char *gate, *up; /* if the rows of gated1 are in two tensors */
     const char *inner, *inner_mlp;
     const char *periods;         /* d/4 periods of the rotation */
+    const char *class_angles;    /* d/2 angles of the rotation of the class */
     const char *q_bias, *v_bias; /* if qkv itself has no bias */
     const char *rel_bias;        /* biases of a block's scores by relative position */
     const char *rel_bias_shared; /* biases of scores that all blocks share, after the prefix */

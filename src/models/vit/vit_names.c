@@ -135,6 +135,9 @@ const fv_vit_names fv_vit_schemes[] = {
            .rel_bias = "attention.attention.relative_position_bias.relative_position_bias_table",
            .rel_bias_shared = "encoder.relative_position_bias.relative_position_bias_table",
            .fc_norm = "pooler.layernorm."),
+    /* transformers: MLCD */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(MLCD), CLIP_NAMES, .block = "encoder.layers.%u.",
+           .pre = "pre_layrnorm.", .class_angles = "class_pos_emb"),
     /* transformers 5: AltCLIP */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(CLIP),
            .marks = {"encoder.layer.0.self_attn.q_proj.weight"}, CLIP_NAMES,

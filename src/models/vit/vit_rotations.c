@@ -42,18 +42,35 @@ static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
     return FOVEA_OK;
 }
 
-/* Reads the base of DINOv3's periods, which transformers 5 writes to a separate section. */
-static fovea_status read_theta(fv_vit_reader *r, float *theta)
+/* Reads the angles by which the class is rotated. */
+static fovea_status read_class_angles(fv_vit_reader *r, uint32_t n)
 {
-    const char *type = "default";
+    const uint64_t shape[1] = {n};
+    const fv_tensor *t, *kept;
+    float *angle;
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->class_angles, "", 1, shape));
+    FV_TRY(fv_model_floats(&angle, &kept, r->t.m, 1, n));
+    fv_tensor_read(t, 0, n, angle);
+    for (uint32_t i = 0; i < n; i++)
+        if (!isfinite(angle[i]))
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g, which is not an angle",
+                           r->t.source->name, t->name, (double)angle[i]);
+    r->v->rope.class_angles = angle;
+    return FOVEA_OK;
+}
+
+/* Reads the base of the periods, which transformers 5 writes to a separate section. `usual` is the
+ * type of the rotation there. */
+static fovea_status read_theta(fv_vit_reader *r, const char *usual, float *theta)
+{
+    const char *type = usual;
     fv_config section;
     FV_TRY(fv_config_section(&section, &r->vision, "rope_parameters"));
     FV_TRY(fv_config_text(&type, &section, "rope_type"));
-    if (strcmp(type, "default") != 0)
-        return fv_fail(
-            FOVEA_ENOTSUP,
-            "%s: \"rope_parameters.rope_type\" is \"%.40s\"; only \"default\" is supported",
-            r->config->file, type);
+    if (strcmp(type, usual) != 0)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"rope_parameters.rope_type\" is \"%.40s\"; only \"%s\" is supported",
+                       r->config->file, type, usual);
     FV_TRY(fv_config_float(theta, &r->vision, "rope_theta", 1, 1e9));
     return fv_config_float(theta, &section, "rope_theta", 1, 1e9);
 }
@@ -75,15 +92,21 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r)
     const uint32_t d = v->width / v->heads;
     if (r->n->origin != FV_VIT_TIMM && r->kind == FV_VIT_DINOV3) {
         float theta = 100;
-        FV_TRY(read_theta(r, &theta));
+        FV_TRY(read_theta(r, "default", &theta));
         v->rope = (fv_rope){.rule = FV_ROPE_CENTRES, .base = (double)theta};
+    }
+    if (r->kind == FV_VIT_MLCD) {
+        float theta = 1e4f;
+        FV_TRY(read_theta(r, "axial", &theta));
+        v->rope = (fv_rope){.rule = FV_ROPE_INDEX, .base = (double)theta};
+        FV_TRY(read_class_angles(r, d / 2));
     }
     for (size_t i = 0; r->n->origin == FV_VIT_TIMM && i < sizeof timm / sizeof *timm; i++)
         if (fv_begins_with(r->type, timm[i].begin) && strstr(r->type, timm[i].part)) {
             v->rope = timm[i].rope;
             break;
         }
-    r->paired = v->rope.rule == FV_ROPE_CENTRES ? d : 0;
+    r->paired = v->rope.rule == FV_ROPE_CENTRES || r->kind == FV_VIT_MLCD ? d : 0;
     if (v->rope.rule != FV_ROPE_NONE && d % 4)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: heads have %u channels, but rotary positions need a multiple of 4",

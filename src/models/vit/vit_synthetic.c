@@ -207,6 +207,7 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_JANUS:
     case FV_VIT_INTERN:
     case FV_VIT_AIM:
+    case FV_VIT_MLCD:
     case FV_VIT_MGP:
     case FV_VIT_LW_DETR:
         break;
