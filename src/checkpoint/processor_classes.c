@@ -47,7 +47,8 @@ static const char of_flava[] =
     "codebook_image_std codebook_resample codebook_rescale_factor codebook_size input_size_patches "
     "mask_group_max_aspect_ratio mask_group_max_patches mask_group_min_aspect_ratio "
     "mask_group_min_patches return_codebook_pixels return_image_mask total_mask_patches";
-static const char of_got_ocr2[] = "crop_to_patches max_patches min_patches";
+static const char of_got_ocr2[] =
+    "crop_to_patches max_patches min_patches patch_size use_covering_area_grid";
 static const char of_gemma3[] =
     "do_pan_and_scan pan_and_scan_max_num_crops pan_and_scan_min_crop_size "
     "pan_and_scan_min_ratio_to_activate";
@@ -128,6 +129,12 @@ static const fv_processor_class classes[] = {
      .crops = true, .square = true, .fields = of_flava},
     {"GotOcr2", " got_ocr2 internvl qianfan_ocr aya_vision ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC,
      &fv_colours_clip, SQUARE(384), .square = true, .converts = true, .fields = of_got_ocr2},
+    {"Ovis2", " ovis2 ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip, SQUARE(384),
+     .square = true, .converts = true, .fields = of_got_ocr2},
+    {"Cohere2Vision", " cohere2_vision ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
+     SQUARE(512), .square = true, .converts = true, .fields = of_got_ocr2},
+    {"VideoLlava", " video_llava ", FV_WAY_PLAIN, FOVEA_FILTER_BICUBIC, &fv_colours_clip,
+     SHORT(224), 224, .crops = true, .converts = true, .fields = ""},
     {"Gemma3", " gemma3 shieldgemma2 t5gemma2 ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR,
      &fv_colours_half, SQUARE(224), .square = true, .converts = true, .fields = of_gemma3},
     {"Tipsv2", " tipsv2 tipsv2_vision_model ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR,

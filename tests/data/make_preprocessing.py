@@ -89,6 +89,9 @@ def cases():
     out |= both("ChineseCLIP", "ChineseCLIPImageProcessor", TALL, size=edge, **crop)
     out |= both("Flava", "FlavaImageProcessor", LARGE, size=size(40, 36), crop_size=size(32, 32))
     out |= both("GotOcr2", "GotOcr2ImageProcessor", TALL, size=size(32, 32), min_patches=1, max_patches=6)
+    out |= both("Ovis2", "Ovis2ImageProcessor", LARGE, size=size(32, 40), use_covering_area_grid=True)
+    out["Cohere2Vision"] = one("Cohere2VisionImageProcessor", TALL, size=size(32, 36), crop_to_patches=False)
+    out["VideoLlava"] = one("VideoLlavaImageProcessor", LARGE, "pillow", size=edge, **crop)
     out |= both("Gemma3", "Gemma3ImageProcessor", LARGE, size=size(32, 32), do_pan_and_scan=False)
     out["Tipsv2"] = one("Tipsv2ImageProcessor", LARGE, size=size(32, 32))
     for n, picture in (("large", LARGE), ("small", SMALL), ("tall", TALL)):
@@ -183,7 +186,7 @@ def by_transformers(case, image, folder):
             json.dump(value, f)
     backend = {"backend": "pil"} if case.get("backend") == "pillow" else {}
     found = AutoImageProcessor.from_pretrained(folder, **backend)(image, return_tensors="pt")
-    values = found["pixel_values"]
+    values = found["pixel_values_images" if "pixel_values_images" in found else "pixel_values"]  # Video-LLaVA
     if "spatial_shapes" in found:  # SigLIP 2: patches, the last of which may be padding
         (rows, columns), side = found["spatial_shapes"][0].tolist(), 4
         values = values[0, :rows * columns].reshape(rows, columns, side, side, 3).permute(4, 0, 2, 1, 3)
