@@ -101,33 +101,41 @@ FV_KERNEL void sine(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 #endif
 
 #if FV_COMPILES(deform)
+#define FV_FLAG_CENTRES (1u << 23) /* src/ops/op.h */
+
 /* A work-item has four channels of a row; the third dimension counts heads. */
 FV_KERNEL void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
-    const uint d = dim.s1, points = dim.s2, head = get_group_id(2);
-    const float width = (float)dim.s3, height = (float)dim.s4;
+    const uint d = dim.s1, points = dim.s2, samples = points * dim.s3, head = get_group_id(2);
     const uint runs = (d + 3) / 4;
     const uint2 me = fv_spread(runs);
     const uint r = min(me.x, rows - 1), from = 4 * min(me.y, runs - 1), rest = d - from;
     const uint c = head * d + from;
     global const FV_CELL(0) *values = FV_AT(0, 0) + c;
     global const FV_CELL(1) *box = FV_AT(1, r);
-    global const FV_CELL(2) *offset = FV_AT(2, r) + head * points * 2;
-    global const FV_CELL(3) *weight = FV_AT(3, r) + head * points;
+    global const FV_CELL(2) *offset = FV_AT(2, r) + head * samples * 2;
+    global const FV_CELL(3) *weight = FV_AT(3, r) + head * samples;
     float most = -INFINITY, sum = 0.f;
     float4 out = 0.f;
-    for (uint p = 0; p < points; p++) {
+    for (uint p = 0; p < samples; p++) {
         const float w = FV_GET(3, weight + p);
         most = w > most ? w : most;
     }
-    for (uint p = 0; p < points; p++) {
+    for (uint p = 0; p < samples; p++) {
+        global const uint *level = table + 3 * (p / points); /* fv_deform_level */
+        const uint columns = level[0], lines = level[1];
+        const float width = (float)columns, height = (float)lines;
         const float e = exp(FV_GET(3, weight + p) - most);
-        const float x =
-            (FV_GET(1, box) + f.s0 * FV_GET(2, offset + 2 * p) * FV_GET(1, box + 2)) * width - 0.5f;
-        const float y =
-            (FV_GET(1, box + 1) + f.s0 * FV_GET(2, offset + 2 * p + 1) * FV_GET(1, box + 3)) *
-                height -
-            0.5f;
+        float x = f.s0 * FV_GET(2, offset + 2 * p), y = f.s0 * FV_GET(2, offset + 2 * p + 1);
+        if (FV_FLAGS & FV_FLAG_CENTRES) {
+            x += FV_GET(1, box) * width;
+            y += FV_GET(1, box + 1) * height;
+        } else {
+            x = (FV_GET(1, box) + x * FV_GET(1, box + 2)) * width;
+            y = (FV_GET(1, box + 1) + y * FV_GET(1, box + 3)) * height;
+        }
+        x -= 0.5f;
+        y -= 0.5f;
         const uint inside = x > -1.f && x < width && y > -1.f && y < height;
         const int left = inside ? (int)(x + 1.f) - 1 : 0, top = inside ? (int)(y + 1.f) - 1 : 0;
         const float right = inside ? x - (float)left : 0.f, low = inside ? y - (float)top : 0.f;
@@ -135,11 +143,11 @@ FV_KERNEL void deform(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL
         for (int i = 0; i < 4; i++) {
             const int column = left + i % 2, line = top + i / 2;
             const uint there =
-                inside && column >= 0 && line >= 0 && column < (int)dim.s3 && line < (int)dim.s4;
+                inside && column >= 0 && line >= 0 && column < (int)columns && line < (int)lines;
             const float part = (i % 2 ? right : 1.f - right) * (i / 2 ? low : 1.f - low);
             if (there) {
                 global const FV_CELL(0) *pixel =
-                    values + ((size_t)line * dim.s3 + (size_t)column) * at0.y;
+                    values + (level[2] + (size_t)line * columns + (size_t)column) * at0.y;
                 out += e * part * FV_GET_RUN(0, pixel, rest, 0.f);
             }
         }

@@ -4,6 +4,7 @@
 #include "gpu/gpu_code.h"
 #include "ops/contracts/rows.h"
 #include "ops/contracts/softmax_attention.h"
+#include "ops/ref/ref_deform.h"
 
 FV_GPU_CODE(fv_gpu_row_max, "boxes", "row_max", 64, .shape = fv_gpu_shape_rows, .align = 1)
 FV_GPU_CODE(fv_gpu_pick, "boxes", "pick", 64, .shape = fv_gpu_shape_columns, .align = 1)
@@ -44,4 +45,13 @@ static void deform_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count
     count[2] = l->args.prob.heads;
 }
 
-FV_GPU_CODE(fv_gpu_deform, "boxes", "deform", 64, .shape = deform_shape, .align = 1)
+static uint64_t deform_table(const fv_launch *l, uint32_t *out)
+{
+    const uint64_t bytes = l->args.prob.dim[FV_DEFORM_LEVELS] * sizeof(fv_deform_level);
+    if (out)
+        memcpy(out, l->args.table, (size_t)bytes);
+    return bytes;
+}
+
+FV_GPU_CODE(fv_gpu_deform, "boxes", "deform", 64, .shape = deform_shape, .table = deform_table,
+            .align = 1)

@@ -222,9 +222,10 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
                      fv_view out);
 /* Hides keys outside the mask of each query of softmax. Call it between fv_emit_keys and the step
  * for the queries. `masks` has a->queries rows with a number for each of the last `n` keys; a key
- * is hidden unless its number is positive. */
-void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_view masks,
-                       uint32_t n);
+ * is hidden unless its number is positive. With `spare`, it is hidden if its number is negative,
+ * unless all numbers of the query are. */
+void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_view masks, uint32_t n,
+                       bool spare);
 /* Emits attention pooling: one row of q attends to all keys by softmax, whose options are in `a`.
  * Returns the pooled row. */
 fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const fv_attention *a,
@@ -490,14 +491,25 @@ typedef struct fv_pick {
     uint32_t from, rows, cols;
 } fv_pick;
 fv_view fv_emit_pick(fv_builder *b, const char *label, const fv_pick *p);
+/* Returns the first `rows` rows of a weight as rows of activations. */
+fv_view fv_emit_weight_rows(fv_builder *b, const char *label, const fv_weight *w, uint32_t rows);
 /* Computes sin(2 pi (x rate[c] + phase[c])) for each of the `parts` columns x of `in`, and
  * concatenates the results. rate is one row, or two rows whose sum is the rate. */
 fv_view fv_emit_sine(fv_builder *b, const char *label, fv_view in, uint32_t parts,
                      const fv_weight *rate, const fv_weight *phase, uint32_t rows);
-/* Deformable attention of `rows` queries, which sample a grid of width x height values. */
+/* Computes sines and cosines of 2 pi x for each of the `parts` columns x of `in`, in pairs, `n` for
+ * each column, at frequencies from 1 down to nearly 1 / 10000. */
+fv_view fv_emit_frequencies(fv_builder *b, const char *label, fv_view in, uint32_t parts,
+                            uint32_t n, uint32_t rows);
+/* Deformable attention of `rows` queries, which sample `points` values of each of several grids.
+ * The grids' values follow one another; only width and height of a level are used. With `centres`,
+ * rows of `box` have only cx and cy, and offsets are in values of a level. Otherwise they are in
+ * halves of the box's sides, divided by the number of points. */
 typedef struct fv_deform {
     fv_view values, box, offset, weight;
-    uint32_t heads, d, points, width, height, rows;
+    const fv_grid *level;
+    uint32_t levels, heads, d, points, rows;
+    bool centres;
 } fv_deform;
 fv_view fv_emit_deform(fv_builder *b, const char *label, const fv_deform *d);
 /* Writes to `out` the boxes (cx, cy, w, h), moved by delta in units of w and h and scaled by

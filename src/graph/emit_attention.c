@@ -169,7 +169,8 @@ static void use_rel_pos(fv_step *s, uint32_t operand, const fv_attention *a)
         fv_use_value(s, operand, a->rel_pos, FV_KIND_ROW);
 }
 
-void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_view masks, uint32_t n)
+void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_view masks, uint32_t n,
+                       bool spare)
 {
     /* REL_POS for a grid of one column: each of its rows is a single key. */
     const uint64_t columns = a->heads * ((uint64_t)a->keys + 1);
@@ -180,11 +181,14 @@ void fv_emit_mask_keys(fv_builder *b, const char *label, fv_attention *a, fv_vie
                                    label, a->heads, a->keys, (unsigned long long)columns));
         return;
     }
+    const fv_view most =
+        spare ? fv_emit_row_max(b, "largest of masks", masks, a->queries, n) : FV_NO_VIEW;
     const fv_view out = fv_emit_rows(b, a->queries, (uint32_t)columns);
     fv_step *s =
         fv_emit_row_step(b, FV_OP_MASK_KEYS, label, masks, FV_KIND_ROW, out, a->queries, n);
     s->prob.heads = (uint16_t)a->heads;
     s->prob.dim[FV_MASK_BEFORE] = a->keys - n;
+    fv_use_value(s, FV_MASK_MOST, most, FV_KIND_ROW);
     a->rel_pos = out;
     a->rel_columns = 1;
 }

@@ -100,6 +100,8 @@ enum fv_flag {
                                          instead of sums */
     FV_FLAG_LARGEST = 1u << 22,       /* MEAN_REDUCE, MEAN_MERGE: compute the maximum instead of
                                          the mean */
+    FV_FLAG_CENTRES = 1u << 23,       /* DEFORM: BOX has only centres, and offsets are in values
+                                         of a level */
 };
 
 #define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)

@@ -180,10 +180,11 @@ static void group_norms(fv_builder *b)
 
 static void detection(fv_builder *b)
 {
-    enum { QUERIES = 37, HEADS = 3, POINTS = 2, CLASSES = 11 };
+    enum { QUERIES = 37, HEADS = 3, POINTS = 2, CLASSES = 11, COARSE = 4 };
+    const fv_grid levels[] = {grid, {COARSE, 1, PATCH, 0}};
     const fv_weight rates = weight(1, 20), table = weight(TOKENS, 4);
     const fv_view x = fv_emit_rows(b, TOKENS, WIDTH), boxes = fv_emit_rows(b, QUERIES, 4);
-    const fv_view more = fv_emit_rows(b, QUERIES, HEADS * POINTS * 3);
+    const fv_view more = fv_emit_rows(b, QUERIES, 2 * HEADS * POINTS * 3);
     uint32_t *some = fv_emit_table(b, TOKENS / 2);
     for (uint32_t i = 0; some && i < TOKENS / 2; i++)
         some[i] = 2 * i;
@@ -199,17 +200,22 @@ static void detection(fv_builder *b)
     fv_emit_sine(b, "sines", boxes, 4, &rates, &rates, QUERIES);
     fv_emit_sine(b, "sines of rates in two parts", boxes, 4, &(fv_weight){.rows = 2, .cols = 20},
                  &rates, QUERIES);
-    const fv_deform d = {.values = x,
-                         .box = boxes,
-                         .offset = more,
-                         .weight = fv_view_cols(more, HEADS * POINTS * 2),
-                         .heads = HEADS,
-                         .d = WIDTH / HEADS,
-                         .points = POINTS,
-                         .width = GRID_WIDTH,
-                         .height = GRID_HEIGHT,
-                         .rows = QUERIES};
+    fv_deform d = {.values = x,
+                   .box = boxes,
+                   .offset = more,
+                   .weight = fv_view_cols(more, 2 * HEADS * POINTS * 2),
+                   .level = levels,
+                   .levels = 1,
+                   .heads = HEADS,
+                   .d = WIDTH / HEADS,
+                   .points = POINTS,
+                   .rows = QUERIES};
     fv_emit_deform(b, "deformable attention", &d);
+    d.values = fv_emit_rows(b, TOKENS + COARSE, WIDTH);
+    d.box = fv_emit_rows(b, QUERIES, 2);
+    d.levels = 2;
+    d.centres = true;
+    fv_emit_deform(b, "deformable attention to two levels", &d);
     fv_emit_refine(b, "refine", boxes, fv_emit_rows(b, QUERIES, 4), fv_emit_rows(b, QUERIES, 4),
                    QUERIES);
 }
@@ -511,13 +517,13 @@ static void relative(fv_builder *b)
 }
 
 /* Emits attention of seven queries, from which masks hide some of the last keys. */
-static void masked(fv_builder *b)
+static void masked(fv_builder *b, bool spare)
 {
     enum { COUNT = 7, PATCHES = 71 };
     fv_view q;
     fv_attention a = attention(b, FV_MECH_ANY, 3, 32, COUNT + PATCHES, &q);
     a.queries = COUNT;
-    fv_emit_mask_keys(b, "masks", &a, fv_emit_rows(b, COUNT, PATCHES), PATCHES);
+    fv_emit_mask_keys(b, "masks", &a, fv_emit_rows(b, COUNT, PATCHES), PATCHES, spare);
     attend(b, &a, fv_emit_rows(b, COUNT, a.heads * a.d));
 }
 
@@ -542,7 +548,8 @@ static void whole_attention(fv_builder *b, const fv_limits *limits)
     b->options->narrow_only = !limits->throughput;
     softmax(b);
     relative(b);
-    masked(b);
+    masked(b, false);
+    masked(b, true);
     if (!limits->throughput)
         foveated(b);
     b->options->compute = FOVEA_COMPUTE_F32;
@@ -767,7 +774,8 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     rotations(b);
     softmax(b);
     relative(b);
-    masked(b);
+    masked(b, false);
+    masked(b, true);
     foveated(b);
     whole_attention(b, limits);
     linear(b);

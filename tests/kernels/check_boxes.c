@@ -4,6 +4,7 @@
 
 #include "ops/contracts/rows.h"
 #include "ops/contracts/softmax_attention.h"
+#include "ops/ref/ref_deform.h"
 #include "tests/kernels/check.h"
 
 /* ---- rows picked by computed indices ---- */
@@ -111,25 +112,42 @@ static void sine_oracle(const check_case *c, uint32_t row, double *want, double 
 static bool make_deform(check_case *c, uint32_t index)
 {
     static const struct {
-        uint32_t rows, heads, d, points, width, height, gap;
-    } sizes[] = {{1, 1, 1, 1, 1, 1, 0}, {5, 2, 16, 4, 9, 7, 0}, {7, 3, 5, 2, 1, 13, 3},
-                 {9, 4, 8, 3, 4, 1, 1}, {6, 1, 37, 5, 6, 6, 0}, {300, 16, 16, 2, 32, 32, 0}};
+        uint32_t rows, heads, d, points, gap, levels;
+        bool centres;
+        fv_deform_level level[3];
+    } sizes[] = {
+        {1, 1, 1, 1, 0, 1, false, {{1, 1, 0}}},
+        {5, 2, 16, 4, 0, 1, false, {{9, 7, 0}}},
+        {7, 3, 5, 2, 3, 1, false, {{1, 13, 0}}},
+        {9, 4, 8, 3, 1, 1, false, {{4, 1, 0}}},
+        {6, 1, 37, 5, 0, 2, false, {{6, 6, 0}, {2, 3, 36}}},
+        {1, 1, 1, 1, 0, 1, true, {{1, 1, 0}}},
+        {5, 2, 16, 4, 0, 1, true, {{9, 7, 0}}},
+        {11, 3, 5, 2, 3, 2, true, {{1, 13, 0}, {6, 2, 13}}},
+        {9, 2, 33, 4, 1, 3, true, {{3, 2, 0}, {5, 4, 6}, {10, 7, 26}}},
+        {300, 16, 16, 2, 0, 1, false, {{32, 32, 0}}},
+        {300, 8, 32, 4, 0, 3, true, {{8, 8, 0}, {16, 16, 64}, {32, 32, 320}}},
+    };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
     const uint32_t rows = sizes[index].rows, heads = sizes[index].heads, gap = sizes[index].gap;
     const uint32_t points = sizes[index].points, d = sizes[index].d;
-    const uint32_t width = sizes[index].width, height = sizes[index].height;
+    const uint32_t levels = sizes[index].levels, samples = heads * levels * points;
+    const fv_deform_level *last = &sizes[index].level[levels - 1];
+    const uint32_t from = last->first + last->width * last->height;
     c->args.prob.heads = (uint16_t)heads;
     c->args.prob.dim[FV_DIM_ROWS] = rows;
     c->args.prob.dim[FV_ATTN_D] = d;
     c->args.prob.dim[FV_DEFORM_POINTS] = points;
-    c->args.prob.dim[FV_DEFORM_WIDTH] = width;
-    c->args.prob.dim[FV_DEFORM_HEIGHT] = height;
-    c->args.f[0] = 0.5f / (float)points;
-    check_matrix(c, FV_DEFORM_VALUES, CHECK_BASE, width * height, heads * d, gap);
-    check_matrix(c, FV_DEFORM_BOX, CHECK_ROW, rows, 4, gap);
-    check_matrix(c, FV_DEFORM_OFFSET, CHECK_ROW, rows, heads * points * 2, gap);
-    check_matrix(c, FV_DEFORM_WEIGHT, CHECK_ROW, rows, heads * points, gap);
+    c->args.prob.dim[FV_DEFORM_LEVELS] = levels;
+    c->args.prob.dim[FV_DEFORM_FROM] = from;
+    c->args.prob.flags = sizes[index].centres ? FV_FLAG_CENTRES : 0;
+    c->args.f[0] = sizes[index].centres ? 1.f : 0.5f / (float)points;
+    c->args.table = sizes[index].level;
+    check_matrix(c, FV_DEFORM_VALUES, CHECK_BASE, from, heads * d, gap);
+    check_matrix(c, FV_DEFORM_BOX, CHECK_ROW, rows, sizes[index].centres ? 2 : 4, gap);
+    check_matrix(c, FV_DEFORM_OFFSET, CHECK_ROW, rows, samples * 2, gap);
+    check_matrix(c, FV_DEFORM_WEIGHT, CHECK_ROW, rows, samples, gap);
     check_matrix(c, FV_DEFORM_OUT, CHECK_ROW, rows, heads * d, gap);
     c->operand[FV_DEFORM_WEIGHT].huge = 50.f;
     c->bench = rows == 300;
@@ -141,7 +159,7 @@ static void place_boxes(check_case *c, check_random *r)
 {
     const float hard[] = {0.f, 1.f, -0.01f, 1.5f, 1e20f, NAN, INFINITY};
     for (uint32_t i = 0; i < c->args.prob.dim[FV_DIM_ROWS]; i++)
-        for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t k = 0; k < c->operand[FV_DEFORM_BOX].cols; k++)
             *check_value(c, FV_DEFORM_BOX, i, k) = check_below(r, 6) == 0
                                                        ? hard[check_below(r, 7)]
                                                        : (float)check_below(r, 1024) / 1024.f;
@@ -150,16 +168,23 @@ static void place_boxes(check_case *c, check_random *r)
 static void deform_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t *dim = c->args.prob.dim, d = dim[FV_ATTN_D], points = dim[FV_DEFORM_POINTS];
-    const uint32_t width = dim[FV_DEFORM_WIDTH], height = dim[FV_DEFORM_HEIGHT];
+    const uint32_t samples = points * dim[FV_DEFORM_LEVELS];
+    const bool centres = c->args.prob.flags & FV_FLAG_CENTRES;
     double box[4];
-    for (uint32_t k = 0; k < 4; k++)
+    for (uint32_t k = 0; k < (centres ? 2 : 4); k++)
         box[k] = check_at(c, FV_DEFORM_BOX, row, k);
     for (uint32_t i = 0; i < c->args.prob.heads * d; i++) {
-        const uint32_t first = i / d * points;
+        const uint32_t first = i / d * samples;
         double sum = 0, most = -(double)INFINITY, out = 0, off = 0;
-        for (uint32_t p = 0; p < points; p++)
+        for (uint32_t p = 0; p < samples; p++)
             most = fmax(most, check_at(c, FV_DEFORM_WEIGHT, row, first + p));
-        for (uint32_t p = 0; p < points; p++) {
+        for (uint32_t p = 0; p < samples; p++) {
+            const fv_deform_level *l = (const fv_deform_level *)c->args.table + p / points;
+            const uint32_t width = l->width, height = l->height;
+            if (centres) { /* the box of one value */
+                box[2] = 1. / width;
+                box[3] = 1. / height;
+            }
             const double w = check_at(c, FV_DEFORM_WEIGHT, row, first + p) - most, e = exp(w);
             const double right =
                 c->args.f[0] * check_at(c, FV_DEFORM_OFFSET, row, 2 * (first + p)) * box[2];
@@ -177,15 +202,15 @@ static void deform_oracle(const check_case *c, uint32_t row, double *want, doubl
                 const int32_t line = (int32_t)floor(y) - 1 + k / 4;
                 if (column < 0 || line < 0 || column >= (int32_t)width || line >= (int32_t)height)
                     continue;
-                const double v =
-                    check_at(c, FV_DEFORM_VALUES, (uint32_t)line * width + (uint32_t)column, i);
+                const uint32_t at = l->first + (uint32_t)line * width + (uint32_t)column;
+                const double v = check_at(c, FV_DEFORM_VALUES, at, i);
                 const double part = fmax(0, 1 - fabs(x - column)) * fmax(0, 1 - fabs(y - line));
                 out += e * part * v;
                 off += e * fabs(v) * (2 * error + part * FLT_EPSILON * (6 + fabs(w)));
             }
         }
         want[i] = out / sum;
-        allowed[i] = off / sum + check_allowed(4. * points, fabs(want[i])) + 8 * FLT_MIN;
+        allowed[i] = off / sum + check_allowed(4. * samples, fabs(want[i])) + 8 * FLT_MIN;
     }
 }
 

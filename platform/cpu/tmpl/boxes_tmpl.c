@@ -97,35 +97,36 @@ FV_FN void scale_values(float *out, float factor, size_t d)
 FV_FN void attend(const fv_args *a, const float *values, const float *box, const float *offset,
                   const float *weight, float *out)
 {
+    const fv_deform_level *level = a->table;
     const size_t d = a->prob.dim[FV_ATTN_D], points = a->prob.dim[FV_DEFORM_POINTS];
-    const uint32_t width = a->prob.dim[FV_DEFORM_WIDTH], height = a->prob.dim[FV_DEFORM_HEIGHT];
+    const size_t levels = a->prob.dim[FV_DEFORM_LEVELS];
     float max = -INFINITY, sum = 0.f;
-    for (size_t p = 0; p < points; p++)
+    for (size_t p = 0; p < levels * points; p++)
         max = weight[p] > max ? weight[p] : max;
     memset(out, 0, d * sizeof *out);
-    for (size_t p = 0; p < points; p++, offset += 2) {
-        const float e = expf(weight[p] - max);
-        const fv_deform_corners k = fv_deform_at(
-            (box[0] + a->f[0] * offset[0] * box[2]) * (float)width - 0.5f,
-            (box[1] + a->f[0] * offset[1] * box[3]) * (float)height - 0.5f, width, height);
-        sum += e;
-        for (int n = 0; n < k.count; n++)
-            add_values(out, values + k.row[n] * a->ld[FV_DEFORM_VALUES], e * k.part[n], d);
-    }
+    for (size_t l = 0; l < levels; l++)
+        for (size_t p = 0; p < points; p++, offset += 2, weight++) {
+            const float e = expf(*weight - max);
+            const fv_deform_corners k = fv_deform_point(a, &level[l], box, offset);
+            sum += e;
+            for (int n = 0; n < k.count; n++)
+                add_values(out, values + k.row[n] * a->ld[FV_DEFORM_VALUES], e * k.part[n], d);
+        }
     scale_values(out, 1.f / sum, d);
 }
 
 void FV_NAME(fv_k_deform_f32)(const fv_args *a, const fv_call *c)
 {
-    const size_t d = a->prob.dim[FV_ATTN_D], points = a->prob.dim[FV_DEFORM_POINTS];
+    const size_t d = a->prob.dim[FV_ATTN_D];
+    const size_t samples = (size_t)a->prob.dim[FV_DEFORM_LEVELS] * a->prob.dim[FV_DEFORM_POINTS];
     for (size_t r = 0; r < c->rows; r++) {
         const float *box = (const float *)c->p[FV_DEFORM_BOX] + r * a->ld[FV_DEFORM_BOX];
         const float *offset = (const float *)c->p[FV_DEFORM_OFFSET] + r * a->ld[FV_DEFORM_OFFSET];
         const float *weight = (const float *)c->p[FV_DEFORM_WEIGHT] + r * a->ld[FV_DEFORM_WEIGHT];
         float *out = (float *)c->p[FV_DEFORM_OUT] + r * a->ld[FV_DEFORM_OUT];
         for (size_t h = 0; h < a->prob.heads; h++)
-            attend(a, (const float *)c->p[FV_DEFORM_VALUES] + h * d, box, offset + 2 * h * points,
-                   weight + h * points, out + h * d);
+            attend(a, (const float *)c->p[FV_DEFORM_VALUES] + h * d, box, offset + 2 * h * samples,
+                   weight + h * samples, out + h * d);
     }
 }
 

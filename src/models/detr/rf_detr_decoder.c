@@ -62,18 +62,6 @@ static fv_view box_delta(const context *c, const fv_layer box[3], fv_view x)
     return fv_layer_product(c->b, "box 2", &box[2], x, 0, n);
 }
 
-/* Returns rows [0, queries) of a weight as rows of activations. */
-static fv_view learned(const context *c, const char *label, const fv_weight *w)
-{
-    const fv_pick p = {.w = w,
-                       .in = FV_NO_VIEW,
-                       .index = FV_NO_VIEW,
-                       .from = w->rows,
-                       .rows = c->d->queries,
-                       .cols = w->cols};
-    return fv_emit_pick(c->b, label, &p);
-}
-
 /* Emits the boxes at the cells with the best scores, refined, and returns them. */
 static fv_view choose(const context *c)
 {
@@ -94,33 +82,20 @@ static fv_view choose(const context *c)
     const fv_view place = fv_emit_pick(b, "best boxes", &box);
     const fv_view moved = fv_emit_rows(b, n, 4), out = fv_emit_rows(b, n, 4);
     fv_emit_refine(b, "boxes of proposals", place, box_delta(c, d->proposal_box, chosen), moved, n);
-    fv_emit_refine(b, "references", moved, learned(c, "learned boxes", &d->reference), out, n);
+    fv_emit_refine(b, "references", moved,
+                   fv_emit_weight_rows(b, "learned boxes", &d->reference, n), out, n);
     return out;
 }
 
 /* ---- queries ---- */
 
-/* Emits sines and cosines of the boxes' numbers, in pairs, at frequencies from 1 down to nearly 1 /
- * 10000. */
-static fv_view sines(const context *c)
-{
-    fv_builder *b = c->b;
-    const uint32_t n = c->d->width / 2;
-    float *rate, *phase;
-    const fv_weight rates = fv_emit_constant(b, 1, n, &rate);
-    const fv_weight phases = fv_emit_constant(b, 1, n, &phase);
-    for (uint32_t i = 0; b->status == FOVEA_OK && i < n; i++) {
-        rate[i] = (float)pow(10000, -(double)(i / 2 * 2) / n);
-        phase[i] = i % 2 ? 0.25f : 0.f;
-    }
-    return fv_emit_sine(b, "sines of references", c->reference, 4, &rates, &phases, c->d->queries);
-}
-
 static fv_view positions(const context *c)
 {
     const uint32_t n = c->d->queries;
+    const fv_view sines =
+        fv_emit_frequencies(c->b, "sines of references", c->reference, 4, c->d->width / 2, n);
     const fv_view x =
-        fv_layer_product(c->b, "position 0", &c->d->position[0], sines(c), FV_EPI_RELU, n);
+        fv_layer_product(c->b, "position 0", &c->d->position[0], sines, FV_EPI_RELU, n);
     return fv_layer_product(c->b, "position 1", &c->d->position[1], x, 0, n);
 }
 
@@ -172,11 +147,11 @@ static void sample(context *c, const fv_rf_detr_layer *l)
         .box = c->reference,
         .offset = where,
         .weight = fv_view_cols(where, 2 * samples),
+        .level = g,
+        .levels = 1,
         .heads = d->cross_heads,
         .d = d->width / d->cross_heads,
         .points = d->points,
-        .width = g->width,
-        .height = g->height,
         .rows = n};
     const fv_view seen = fv_emit_deform(b, "samples", &k);
     join(c, "projection of samples", &l->cross_out, seen, "norm behind samples", &l->norm[1]);
@@ -188,7 +163,7 @@ void fv_rf_detr_decode(const fv_rf_detr *d, fv_builder *b, fv_view memory)
     const uint32_t n = d->queries;
     c.reference = choose(&c);
     c.position = positions(&c);
-    c.x = learned(&c, "learned queries", &d->query);
+    c.x = fv_emit_weight_rows(b, "learned queries", &d->query, n);
     for (uint32_t i = 0; i < d->layers; i++) {
         const fv_rf_detr_layer *l = &d->layer[i];
         snprintf(b->scope, sizeof b->scope, "layer %u", i);

@@ -301,7 +301,8 @@ static void attend_masked(const fv_vit_stream *c, const fv_attention_name *atten
     a.queries = c->tokens - c->masked;
     attend_rows(c, "attention", &a, q, c->masked, FV_NO_VIEW, out);
     a.queries = c->masked;
-    fv_emit_mask_keys(b, "masks", &a, c->masks, b->options->grid.width * b->options->grid.height);
+    fv_emit_mask_keys(b, "masks", &a, c->masks, b->options->grid.width * b->options->grid.height,
+                      false);
     attend_rows(c, "masked attention", &a, q, 0, out, out);
 }
 

@@ -21,7 +21,7 @@ enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
 
 /* MASK_KEYS, in addition to FV_ROW_C */
 enum { FV_MASK_BEFORE = 2 };
-enum { FV_MASK_IN, FV_MASK_OUT };
+enum { FV_MASK_IN, FV_MASK_MOST, FV_MASK_OUT };
 /* The number that MASK_KEYS adds to the score of a hidden key: the exponential of the sum is 0, and
  * float16 can represent the number. */
 #define FV_MASK_HIDDEN -8192.f
@@ -46,7 +46,7 @@ enum {
 enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
 
 /* DEFORM, in addition to FV_ATTN_D */
-enum { FV_DEFORM_POINTS = 2, FV_DEFORM_WIDTH = 3, FV_DEFORM_HEIGHT = 4 };
+enum { FV_DEFORM_POINTS = 2, FV_DEFORM_LEVELS = 3, FV_DEFORM_FROM = 4 };
 enum { FV_DEFORM_VALUES, FV_DEFORM_BOX, FV_DEFORM_OFFSET, FV_DEFORM_WEIGHT, FV_DEFORM_OUT };
 
 #endif

@@ -1,9 +1,13 @@
-/* ref_deform.h: the positions at which DEFORM samples its grid. */
+/* ref_deform.h: the levels of DEFORM, and the positions at which it samples them. */
 #ifndef FOVEA_SRC_REF_DEFORM_H
 #define FOVEA_SRC_REF_DEFORM_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "ops/kernel.h"
+
+/* A grid of values, in rows from `first` on. */
+typedef struct fv_deform_level {
+    uint32_t width, height, first;
+} fv_deform_level;
 
 /* The four values around a position of the grid, and their weights. */
 typedef struct fv_deform_corners {
@@ -34,6 +38,22 @@ static inline fv_deform_corners fv_deform_at(float x, float y, uint32_t width, u
         k.row[k.count] = (size_t)line * width + (size_t)column;
         k.part[k.count++] = (i % 2 ? right : 1.f - right) * (i / 2 ? low : 1.f - low);
     }
+    return k;
+}
+
+/* Returns the corners around the sample with this offset (x, y) from a box or a centre. Their rows
+ * are those of all levels. */
+static inline fv_deform_corners fv_deform_point(const fv_args *a, const fv_deform_level *l,
+                                                const float *box, const float *offset)
+{
+    const float width = (float)l->width, height = (float)l->height;
+    const float right = a->f[0] * offset[0], down = a->f[0] * offset[1];
+    const bool centres = (a->prob.flags & FV_FLAG_CENTRES) != 0;
+    const float x = centres ? box[0] * width + right : (box[0] + right * box[2]) * width;
+    const float y = centres ? box[1] * height + down : (box[1] + down * box[3]) * height;
+    fv_deform_corners k = fv_deform_at(x - 0.5f, y - 0.5f, l->width, l->height);
+    for (int n = 0; n < k.count; n++)
+        k.row[n] += l->first;
     return k;
 }
 
