@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "checkpoint/wrappers.h"
+#include "ops/op.h"
 
 static void compose(char out[FV_READER_NAME], const fv_tensor_reader *t, const char *prefix,
                     const char *stem, const char *part)
@@ -442,6 +443,67 @@ fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *pref
 {
     FV_TRY(fv_reader_matrix(&l->w, t, prefix, stem, "weight", rows, cols));
     return fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, rows);
+}
+
+uint32_t fv_reader_count(const fv_tensor_reader *t, const char *prefix, const char *format,
+                         uint32_t most)
+{
+    uint32_t n = 0;
+    char stem[64];
+    for (; n <= most; n++) {
+        snprintf(stem, sizeof stem, format, n);
+        if (!fv_reader_find(t, prefix, stem, "weight"))
+            break;
+    }
+    return n;
+}
+
+fovea_status fv_config_activation(uint32_t *out, const fv_config *c, const char *key,
+                                  const char *usual)
+{
+    const char *name = usual;
+    FV_TRY(fv_config_text(&name, c, key));
+    *out = strcmp(name, "relu") == 0   ? FV_EPI_RELU
+           : strcmp(name, "silu") == 0 ? FV_EPI_SILU
+           : strcmp(name, "gelu") == 0 ? FV_EPI_GELU
+                                       : 0;
+    return *out ? FOVEA_OK
+                : fv_fail(FOVEA_ENOTSUP,
+                          "%s: \"%s\" is \"%.40s\"; only relu, silu and gelu are supported",
+                          c->file, key, name);
+}
+
+fovea_status fv_reader_stacked(fv_layer *l, fv_tensor_reader *t, const char *prefix,
+                               const char *const stems[], const uint32_t rows[], uint32_t n,
+                               uint32_t cols)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < n; i++)
+        at += rows[i];
+    l->w = (fv_weight){.rows = at, .cols = cols};
+    l->b = (fv_weight){.rows = 1, .cols = at};
+    at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        FV_TRY(fv_reader_part(&l->w, t, prefix, stems[i], "weight",
+                              (fv_weight_part){.row0 = at, .rows = rows[i], .cols = cols}));
+        FV_TRY(fv_reader_part(&l->b, t, prefix, stems[i], "bias",
+                              (fv_weight_part){.rows = 1, .col0 = at, .cols = rows[i]}));
+        at += rows[i];
+    }
+    return FOVEA_OK;
+}
+
+void fv_layer_cut(fv_layer *l, const fv_tensor *weight, const fv_tensor *bias, uint32_t cols,
+                  uint32_t from, uint32_t rows)
+{
+    l->w = (fv_weight){.rows = rows, .cols = cols};
+    fv_weight_add(
+        &l->w, (fv_weight_part){
+                   .tensor = weight, .offset = (uint64_t)from * cols, .rows = rows, .cols = cols});
+    if (!bias)
+        return;
+    l->b = (fv_weight){.rows = 1, .cols = rows};
+    fv_weight_add(&l->b, (fv_weight_part){.tensor = bias, .offset = from, .rows = 1, .cols = rows});
 }
 
 fovea_status fv_reader_conv(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,

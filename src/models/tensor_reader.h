@@ -94,6 +94,13 @@ fovea_status fv_reader_agree(const fv_tensor_reader *t, const fv_config *c, cons
 fovea_status fv_reader_dimension(uint32_t *out, const fv_tensor_reader *t, const char *prefix,
                                  const char *stem, const char *part, uint32_t i, const char *what,
                                  uint32_t most);
+/* Counts consecutive parts, from number 0 to `most`, with a tensor "weight" whose stem has the
+ * number in it, as `format` specifies. Returns most + 1 if there are more. */
+uint32_t fv_reader_count(const fv_tensor_reader *t, const char *prefix, const char *format,
+                         uint32_t most);
+/* Reads the name of an activation: relu, silu or gelu. `usual` applies if `key` is absent. */
+fovea_status fv_config_activation(uint32_t *out, const fv_config *c, const char *key,
+                                  const char *usual);
 /* Returns dimension i of a tensor, or 0 if the tensor has no such dimension or is NULL. */
 uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i);
 
@@ -115,6 +122,14 @@ fovea_status fv_reader_matrix(fv_weight *w, fv_tensor_reader *t, const char *pre
 /* Reads stem + "weight" (rows, cols) and stem + "bias" (rows). */
 fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, uint32_t cols);
+/* Reads `n` such layers as one, whose rows are those of each in turn. */
+fovea_status fv_reader_stacked(fv_layer *l, fv_tensor_reader *t, const char *prefix,
+                               const char *const stems[], const uint32_t rows[], uint32_t n,
+                               uint32_t cols);
+/* Makes a layer of rows [from, from + rows) of a weight with `cols` columns, and of its biases,
+ * unless `bias` is NULL. */
+void fv_layer_cut(fv_layer *l, const fv_tensor *weight, const fv_tensor *bias, uint32_t cols,
+                  uint32_t from, uint32_t rows);
 /* Reads a convolution: stem + "weight" (rows, channels, size, size), whose columns are reordered to
  * (ky, kx, channel), and stem + "bias" (rows) if it exists. */
 fovea_status fv_reader_conv(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,

@@ -21,6 +21,8 @@ static const char fields[] =
     "max_depth neck_hidden_sizes reassemble_factors reassemble_hidden_size "
     "use_pretrained_backbone=false use_timm_backbone=false backbone_kwargs={}";
 
+static const fv_backbone_form backbone_form = {.types = " dinov2 ", .prefix = "backbone."};
+
 /* ---- reading ---- */
 
 /* Returns FOVEA_EFORMAT if `key` is present and is not n. */
@@ -92,7 +94,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     FV_TRY(fv_fields_check(config, config, &own, fields));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof *d, FV_MEM_MODEL, "roles"));
     d = m->roles;
-    FV_TRY(fv_backbone_read(&d->backbone, &t, config, "dinov2", NULL));
+    FV_TRY(fv_backbone_read(&d->backbone, &t, config, &backbone_form));
     const fv_vit *v = &d->backbone.vit;
     FV_TRY(agree(config, "patch_size", v->patch, "the backbone's patches are of"));
     FV_TRY(agree(config, "reassemble_hidden_size", v->width, "the backbone's width is"));
@@ -108,7 +110,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     m->preprocess =
         fv_processor_default(FV_PROCESSOR_DPT, m->info.native_width, m->info.native_height);
     m->preprocess.patch = v->patch;
-    return fv_backbone_list_outputs(m, &d->backbone, output);
+    return fv_backbone_list_outputs(m, &d->backbone, output, NULL);
 }
 
 static void release(fovea_model *m)

@@ -15,12 +15,12 @@
 
 static const char output[] = "heatmaps";
 
-/* Fields of its configuration, and of its backbone's, in addition to those of every transformers
- * configuration. */
+/* Fields of its configuration, in addition to those of every transformers configuration. */
 static const char fields[] =
     "backbone_config scale_factor use_simple_decoder use_pretrained_backbone=false "
     "use_timm_backbone=false backbone_kwargs={}";
-static const char backbone_fields[] = "num_experts part_features";
+static const fv_backbone_form backbone_form = {
+    .types = " vitpose_backbone ", .prefix = "backbone.", .fields = "num_experts part_features"};
 
 /* ---- reading ---- */
 
@@ -98,12 +98,12 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     FV_TRY(check_experts(config));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof *p, FV_MEM_MODEL, "roles"));
     p = m->roles;
-    FV_TRY(fv_backbone_read(&p->backbone, &t, config, "vitpose_backbone", backbone_fields));
+    FV_TRY(fv_backbone_read(&p->backbone, &t, config, &backbone_form));
     p->backbone.tap[0] = p->backbone.tap[p->backbone.taps - 1]; /* the head reads the last tap */
     p->backbone.taps = 1;
     FV_TRY(read_head(p, &t, config));
     m->info.keypoints = p->maps.w.rows;
-    return fv_backbone_list_outputs(m, &p->backbone, output);
+    return fv_backbone_list_outputs(m, &p->backbone, output, NULL);
 }
 
 static void release(fovea_model *m)

@@ -56,21 +56,6 @@ static fovea_status divides(const reader *r, const char *key, uint32_t n, uint32
                    r->config->file, key, n, whole);
 }
 
-static fovea_status read_activation(const reader *r, const char *key, const char *usual,
-                                    uint32_t *out)
-{
-    const char *name = usual;
-    FV_TRY(fv_config_text(&name, r->config, key));
-    *out = strcmp(name, "relu") == 0   ? FV_EPI_RELU
-           : strcmp(name, "silu") == 0 ? FV_EPI_SILU
-           : strcmp(name, "gelu") == 0 ? FV_EPI_GELU
-                                       : 0;
-    return *out ? FOVEA_OK
-                : fv_fail(FOVEA_ENOTSUP,
-                          "%s: \"%s\" is \"%.40s\"; only relu, silu and gelu are supported",
-                          r->config->file, key, name);
-}
-
 /* ---- the backbone ---- */
 
 /* Reads the number of windows per side of the grid. LW-DETR's field counts all windows. */
@@ -230,19 +215,6 @@ static fovea_status read_conv(reader *r, fv_rf_detr_conv *c, const char *stem, u
     return fv_reader_norm(&c->norm, &r->t, of(r)->projector, norm, out);
 }
 
-/* Counts consecutive parts, from number 0 on, with a tensor that has the number in its name. */
-static uint32_t count(const reader *r, const char *prefix, const char *format)
-{
-    uint32_t n = 0;
-    char stem[64];
-    for (; n <= MOST; n++) {
-        snprintf(stem, sizeof stem, format, n);
-        if (!fv_reader_find(&r->t, prefix, stem, "weight"))
-            break;
-    }
-    return n;
-}
-
 /* LW-DETR's larger models have feature maps of several scales. */
 static fovea_status check_scale(const reader *r)
 {
@@ -277,8 +249,8 @@ static fovea_status read_projector(reader *r)
     d->half /= 2;
     d->eps = 1e-5f;
     FV_TRY(fv_config_float(&d->eps, r->config, "layer_norm_eps", 0, 1));
-    FV_TRY(read_activation(r, "activation_function", "silu", &d->act));
-    d->pairs = count(r, n->projector, n->pair);
+    FV_TRY(fv_config_activation(&d->act, r->config, "activation_function", "silu"));
+    d->pairs = fv_reader_count(&r->t, n->projector, n->pair, MOST);
     FV_TRY(fv_reader_agree(&r->t, r->config, "c2f_num_blocks", d->pairs));
     FV_TRY(fv_vit_check_size(r, "number of the projector's blocks", d->pairs, MOST));
     FV_TRY(FV_MEM_ARRAY(&d->pair, d->pairs, FV_MEM_MODEL, "the projector"));
@@ -350,21 +322,6 @@ static fovea_status read_queries(reader *r, fv_weight *w, const char *stem, uint
 
 /* ---- the decoder ---- */
 
-/* Extracts rows [from, from + rows) of the tensor with queries, keys and values, and of its biases,
- * which may be absent. */
-static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t width, uint32_t from,
-                uint32_t rows)
-{
-    l->w = (fv_weight){.rows = rows, .cols = width};
-    fv_weight_add(&l->w,
-                  (fv_weight_part){
-                      .tensor = w, .offset = (uint64_t)from * width, .rows = rows, .cols = width});
-    if (!b)
-        return;
-    l->b = (fv_weight){.rows = 1, .cols = rows};
-    fv_weight_add(&l->b, (fv_weight_part){.tensor = b, .offset = from, .rows = 1, .cols = rows});
-}
-
 /* Stacks the tensors of q and k. */
 static fovea_status read_separate(reader *r, fv_rf_detr_layer *l, const char *prefix)
 {
@@ -405,8 +362,8 @@ static fovea_status read_self_attention(reader *r, fv_rf_detr_layer *l, const ch
     FV_TRY(fv_reader_tensor(&w, &r->t, prefix, "self_attn.in_proj_weight", "", 2, whole));
     if (biased)
         FV_TRY(fv_reader_tensor(&b, &r->t, prefix, "self_attn.in_proj_bias", "", 1, whole));
-    cut(&l->qk, w, b, width, 0, 2 * width);
-    cut(&l->v, w, b, width, 2 * width, width);
+    fv_layer_cut(&l->qk, w, b, width, 0, 2 * width);
+    fv_layer_cut(&l->v, w, b, width, 2 * width, width);
     if (biased)
         return fv_reader_linear(&l->self_out, &r->t, prefix, of(r)->self_out, width, width);
     return fv_reader_matrix(&l->self_out.w, &r->t, prefix, of(r)->self_out, "weight", width, width);
@@ -418,16 +375,7 @@ static fovea_status read_sampling(reader *r, fv_layer *l, const char *prefix)
     const fv_rf_detr *d = roles(r);
     const uint32_t samples = d->cross_heads * d->points, rows[2] = {2 * samples, samples};
     const char *const stem[] = {"cross_attn.sampling_offsets.", "cross_attn.attention_weights."};
-    l->w = (fv_weight){.rows = 3 * samples, .cols = d->width};
-    l->b = (fv_weight){.rows = 1, .cols = 3 * samples};
-    for (uint32_t i = 0; i < 2; i++) {
-        FV_TRY(fv_reader_part(
-            &l->w, &r->t, prefix, stem[i], "weight",
-            (fv_weight_part){.row0 = i * rows[0], .rows = rows[i], .cols = d->width}));
-        FV_TRY(fv_reader_part(&l->b, &r->t, prefix, stem[i], "bias",
-                              (fv_weight_part){.rows = 1, .col0 = i * rows[0], .cols = rows[i]}));
-    }
-    return FOVEA_OK;
+    return fv_reader_stacked(l, &r->t, prefix, stem, rows, 2, d->width);
 }
 
 static fovea_status read_layer(reader *r, uint32_t i)
@@ -492,10 +440,10 @@ static fovea_status read_decoder_sizes(reader *r)
     FV_TRY(fv_config_u32(&d->points, r->config, "decoder_n_points", 1, MOST));
     FV_TRY(divides(r, "decoder_self_attention_heads", d->self_heads, d->width));
     FV_TRY(divides(r, "decoder_cross_attention_heads", d->cross_heads, d->width));
-    FV_TRY(read_activation(r, "decoder_activation_function", "relu", &d->decoder_act));
+    FV_TRY(fv_config_activation(&d->decoder_act, r->config, "decoder_activation_function", "relu"));
     char first[64];
     snprintf(first, sizeof first, "layers.%%u.%s", of(r)->norms[0]);
-    d->layers = count(r, of(r)->decoder, first);
+    d->layers = fv_reader_count(&r->t, of(r)->decoder, first, MOST);
     FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_layers", d->layers));
     const fovea_model_info *info = &r->t.m->info;
     const uint64_t places =
@@ -582,8 +530,9 @@ static fovea_status read_masks(reader *r)
         return FOVEA_OK;
     m->ratio = 4;
     FV_TRY(fv_config_u32(&m->ratio, r->config, "mask_downsample_ratio", 1, MOST));
-    FV_TRY(read_activation(r, "segmentation_head_activation_function", "gelu", &m->act));
-    const uint32_t blocks = count(r, MASKS, "blocks.%u.norm.");
+    FV_TRY(
+        fv_config_activation(&m->act, r->config, "segmentation_head_activation_function", "gelu"));
+    const uint32_t blocks = fv_reader_count(&r->t, MASKS, "blocks.%u.norm.", MOST);
     if (blocks != d->layers)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: the head for masks has %u blocks, but the decoder has %u layers; they "

@@ -18,18 +18,27 @@ typedef struct fv_backbone {
     bool normed; /* the last norm is applied to the rows */
 } fv_backbone;
 
-/* Reads the backbone. `type` is the model_type that the section must have. `more` lists fields that
- * the section may have in addition to those of ViTs, or is NULL. Sets t->m->info, and t->root to
- * the prefix of all tensor names. */
+/* What a dense model needs of its backbone. */
+typedef struct fv_backbone_form {
+    const char *types;  /* model_types that the section may have: " dinov2 ", with a space before
+                           and after each */
+    const char *prefix; /* of the names of its tensors, such as "backbone." */
+    const char *fields; /* fields that the section may have in addition to those of ViTs, or NULL */
+    bool grids;         /* "reshape_hidden_states" of DINOv2 must be true if it is given, else
+                           false */
+} fv_backbone_form;
+
+/* Reads the backbone. Sets t->m->info, and t->root to the prefix of all tensor names. */
 fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
-                              const char *type, const char *more);
+                              const fv_backbone_form *form);
 /* backbone_taps.c: reads the numbers of the blocks whose output a dense head reads, at most `most`,
  * from "out_indices" or "out_features", which must agree if both are present. If both are missing,
  * sets the last block. */
 fovea_status fv_backbone_read_taps(uint32_t *tap, uint32_t *taps, uint32_t most, const fv_config *c,
                                    uint32_t depth);
-/* Sets m->outputs: `main`, and the outputs of the blocks. */
-fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, const char *main);
+/* Sets m->outputs: `main`, `second` unless it is NULL, and the outputs of the blocks. */
+fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, const char *main,
+                                      const char *second);
 
 /* Emits the steps of the backbone. Calls `give` with the rows of tap number i, for all tokens
  * including the prefix; `give` emits the steps that read them. */
