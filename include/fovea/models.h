@@ -236,7 +236,9 @@ typedef struct fovea_preprocess {
     uint32_t crop_width, crop_height; /* 0: no crop. A smaller picture is padded with black */
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* for R, G, B; all zero: the model's values */
-    uint32_t patch;                   /* FOVEA_RESIZE_PATCHES, FOVEA_RESIZE_FIT: side of a patch */
+    uint32_t patch;                   /* FOVEA_RESIZE_PATCHES, FOVEA_RESIZE_FIT: side of a patch;
+                                         FOVEA_RESIZE_BOUNDED, FOVEA_RESIZE_WITHIN: sides are
+                                         rounded up to multiples of this; 0: they are not */
     uint32_t most_patches;            /* FOVEA_RESIZE_PATCHES: maximum number of patches */
     fovea_resample resample;
     uint32_t no_antialias; /* 1: BILINEAR and BICUBIC are not stretched when the picture shrinks;

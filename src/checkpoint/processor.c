@@ -45,6 +45,7 @@ static const struct rule {
     [FV_PROCESSOR_NAFLEX] = {FOVEA_RESIZE_PATCHES, LINEAR, 0, 0, &fv_colours_half, BYTES, DROP},
     [FV_PROCESSOR_SAM] = {FOVEA_RESIZE_LONG, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, WHITE},
     [FV_PROCESSOR_EOMT] = {FOVEA_RESIZE_BOUNDED, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
+    [FV_PROCESSOR_MASK2FORMER] = {EXACT, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
     [FV_PROCESSOR_SIGLIP] = {EXACT, CUBIC, 224, 0, &fv_colours_half, BYTES, WHITE},
     [FV_PROCESSOR_BEIT] = {EXACT, CUBIC, 224, 0, &fv_colours_half, BYTES, DROP},
     [FV_PROCESSOR_IDEFICS] = {EXACT, FOVEA_FILTER_LANCZOS, 224, 0, &fv_colours_half, BYTES, WHITE},
@@ -358,7 +359,8 @@ static fovea_status read_sizes(struct reading *r)
                                                             "size" is */
     if (square)
         r->size = (fv_processor_size){.width = 224, .height = 224};
-    if (way(r) == FV_WAY_DETR && is_null(r->c, "size"))
+    const bool edges = way(r) == FV_WAY_DETR || way(r) == FV_WAY_DIVIDED;
+    if (edges && is_null(r->c, "size"))
         r->size = r->class->size;
     if (way(r) == FV_WAY_DETR && r->size.shortest && !json_is_object(fv_config_get(r->c, "size"))) {
         r->size.longest = 1333;
@@ -603,16 +605,38 @@ static fovea_status read_inside(struct reading *r)
     return FOVEA_OK;
 }
 
+/* transformers refuses a size with only one edge. */
+static fovea_status check_edges(const struct reading *r)
+{
+    return !r->resizes || !r->size.longest == !r->size.shortest
+               ? FOVEA_OK
+               : refuse_size(r->c, r->class,
+                             "\"height\" and \"width\", \"shortest_edge\" and "
+                             "\"longest_edge\", or \"max_height\" and \"max_width\"");
+}
+
+static fovea_status read_divided(struct reading *r)
+{
+    fovea_preprocess *p = r->out;
+    uint32_t unit = is_null(r->c, "size_divisor") ? 0 : 32;
+    FV_TRY(fv_config_u32(&unit, r->c, "size_divisor", 0, PIXELS));
+    FV_TRY(check_edges(r));
+    FV_TRY(resize_plain(r));
+    p->patch = unit;
+    if (p->resize == FOVEA_RESIZE_EXACT && unit) {
+        p->resize_width = (p->resize_width + unit - 1) / unit * unit;
+        p->resize_height = (p->resize_height + unit - 1) / unit * unit;
+    }
+    return pad_plain(r);
+}
+
 static fovea_status read_detr(struct reading *r)
 {
     if (r->class && r->class->floats) {
         r->out->resample = r->rescales ? FOVEA_RESAMPLE_FLOAT : FOVEA_RESAMPLE_TORCHVISION;
         r->out->no_antialias = 1;
     }
-    if (r->resizes && !r->size.longest != !r->size.shortest)
-        return refuse_size(r->c, r->class,
-                           "\"height\" and \"width\", \"shortest_edge\" and \"longest_edge\", or "
-                           "\"max_height\" and \"max_width\"");
+    FV_TRY(check_edges(r));
     FV_TRY(resize_plain(r));
     return pad_plain(r);
 }
@@ -625,7 +649,8 @@ static fovea_status read_way(struct reading *r)
         [FV_WAY_BLUR] = read_blurred,  [FV_WAY_PATCHES] = read_patches,
         [FV_WAY_TILES] = read_tiles,   [FV_WAY_LONG] = read_long,
         [FV_WAY_FIT] = read_fit,       [FV_WAY_BOX] = read_box,
-        [FV_WAY_INSIDE] = read_inside, [FV_WAY_DETR] = read_detr,
+        [FV_WAY_INSIDE] = read_inside, [FV_WAY_DIVIDED] = read_divided,
+        [FV_WAY_DETR] = read_detr,
     };
     FV_TRY(readers[way(r)](r));
     if (!r->resizes)

@@ -31,14 +31,15 @@ enum fv_processor {
     FV_PROCESSOR_TIMM,  /* short side native / 0.9, bicubic, centre, ImageNet */
     FV_PROCESSOR_DPT, /* DPTImageProcessor of Depth Anything: one side to native, aspect ratio kept,
                          bicubic, ImageNet */
-    FV_PROCESSOR_VITPOSE, /* a person's box to native, ImageNet */
-    FV_PROCESSOR_SWIN,    /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre,
-                             ImageNet; from 384 pixels on: to native, without a crop */
-    FV_PROCESSOR_LW_DETR, /* DeformableDetrImageProcessor: to native, bilinear, ImageNet */
-    FV_PROCESSOR_RF_DETR, /* RfDetrImageProcessor: to native, bilinear, floats, ImageNet */
-    FV_PROCESSOR_BLIP,    /* BlipImageProcessor, GotOcr2ImageProcessor: to native, bicubic, CLIP */
-    FV_PROCESSOR_PIXIO,   /* Pixio's: to native, bicubic, ImageNet */
-    FV_PROCESSOR_TIPS,    /* Tipsv2ImageProcessor: to native, bilinear, values from 0 to 1 */
+    FV_PROCESSOR_VITPOSE,     /* a person's box to native, ImageNet */
+    FV_PROCESSOR_SWIN,        /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre,
+                                 ImageNet; from 384 pixels on: to native, without a crop */
+    FV_PROCESSOR_LW_DETR,     /* DeformableDetrImageProcessor: to native, bilinear, ImageNet */
+    FV_PROCESSOR_MASK2FORMER, /* Mask2FormerImageProcessor: to native, bilinear, ImageNet */
+    FV_PROCESSOR_RF_DETR,     /* RfDetrImageProcessor: to native, bilinear, floats, ImageNet */
+    FV_PROCESSOR_BLIP,  /* BlipImageProcessor, GotOcr2ImageProcessor: to native, bicubic, CLIP */
+    FV_PROCESSOR_PIXIO, /* Pixio's: to native, bicubic, ImageNet */
+    FV_PROCESSOR_TIPS,  /* Tipsv2ImageProcessor: to native, bilinear, values from 0 to 1 */
 };
 
 fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_width,

@@ -39,6 +39,7 @@ static const char of_sam[] = "mask_pad_size mask_size";
 static const char of_dpt[] = "ensure_multiple_of keep_aspect_ratio size_divisor";
 static const char of_vitpose[] = "do_affine_transform=true normalize_factor";
 static const char of_eomt[] = "do_split_image ignore_index num_labels";
+static const char of_mask2former[] = "_max_size ignore_index max_size num_labels size_divisor";
 static const char of_detr[] = "do_convert_annotations format max_size pad_and_return_pixel_mask";
 static const char of_llava_next[] = "image_grid_pinpoints";
 static const char of_flava[] =
@@ -110,6 +111,8 @@ static const fv_processor_class classes[] = {
      &fv_colours_imagenet, BOX(192, 256), .square = true, .fields = of_vitpose},
     {"Eomt", " eomt eomt_dinov3 ", FV_WAY_INSIDE, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
      WITHIN(640, 640), .fields = of_eomt},
+    {"Mask2Former", " mask2former ", FV_WAY_DIVIDED, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
+     WITHIN(800, 1333), .pads = true, .fields = of_mask2former},
     {"RfDetr", " rf_detr ", FV_WAY_DETR, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
      WITHIN(800, 1333), .pads = true, .floats = true, .fields = of_detr},
     {"DeformableDetr", " lw_detr ", FV_WAY_DETR, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,

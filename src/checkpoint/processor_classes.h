@@ -19,6 +19,7 @@ enum fv_processor_way {
     FV_WAY_FIT,     /* resize by "keep_aspect_ratio" and "ensure_multiple_of" (DPT) */
     FV_WAY_BOX,     /* crop a person's box (ViTPose) */
     FV_WAY_INSIDE,  /* pad to "size" before normalising, or split into parts (EoMT) */
+    FV_WAY_DIVIDED, /* sides rounded up to multiples of "size_divisor" (Mask2Former) */
     FV_WAY_DETR,    /* as DETR; RF-DETR rescales before a resize that is not antialiased */
 };
 

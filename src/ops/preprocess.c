@@ -209,6 +209,11 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
                        "preprocess: resize rule %d is unknown; choose a value of fovea_resize",
                        (int)p->resize);
     }
+    if (p->patch && (p->resize == FOVEA_RESIZE_BOUNDED || p->resize == FOVEA_RESIZE_WITHIN)) {
+        FV_TRY(patch_check(p));
+        w = multiple_of((double)w, p->patch);
+        h = multiple_of((double)h, p->patch);
+    }
     return checked_size(width, height, w, h, in_w, in_h);
 }
 

@@ -74,6 +74,11 @@ def cases():
     out |= both("DPT, padded", "DPTImageProcessor", size=size(30, 38), do_pad=True, size_divisor=8)
     out |= both("Eomt", "EomtImageProcessor", LARGE, size={"shortest_edge": 32, "longest_edge": 32}, do_pad=True)
     out |= both("Eomt, not padded", "EomtImageProcessor", TALL, size={"shortest_edge": 32, "longest_edge": 60})
+    m, edges = "Mask2FormerImageProcessor", {"shortest_edge": 30, "longest_edge": 44}
+    out["Mask2Former"] = one(m, LARGE, size=edges, size_divisor=4)
+    out["Mask2Former, tall"] = one(m, TALL, size=edges, size_divisor=8)
+    out["Mask2Former, not divided"] = one(m, TALL, size={"max_height": 40, "max_width": 36}, size_divisor=0)
+    out["Mask2Former, exact"] = one(m, LARGE, size=size(30, 45))
     out |= both("Idefics3", "Idefics3ImageProcessor", LARGE, size={"longest_edge": 128},
                 max_image_size={"longest_edge": 32})
     out |= both("Idefics3, whole", "Idefics3ImageProcessor", TALL, size={"longest_edge": 96},
