@@ -15,9 +15,9 @@
  *
  * Outputs have coarser grids, which are interpolated as torch does with align_corners=False: depth
  * bicubically, classes and the masks of detectors bilinearly, all directly to the pixels of the
- * map; other masks bilinearly to the picture as it was run, and from there bilinearly to the map.
- * Pixels that crop and resize have left out are outside the picture; padding is not part of the
- * map.
+ * map; other masks bilinearly to the picture as it was run, or to 384 x 384 pixels for Mask2Former,
+ * and from there bilinearly to the map. Pixels that crop and resize have left out are outside the
+ * picture; padding is not part of the map.
  *
  * The coordinates of masks, boxes and key points are in pixels of the frame, whatever the resize
  * and the crop: (0, 0) is the upper left corner of its first pixel. */
@@ -67,9 +67,9 @@ FOVEA_API fovea_status fovea_depth_map_u16(fovea_plan *plan, const fovea_output 
  *     sum_q P_q(c) sigmoid(mask_q(p))
  *
  * over all queries q, where P_q is the softmax of the query's class logits. It is computed in the
- * picture as it was run, with queries x classes x pixels multiplications, and then interpolated
- * (post_process_semantic_segmentation of transformers). `capacity` is the number of elements of
- * `classes`, at least the number of pixels of the map. */
+ * picture as it was run, or in 384 x 384 pixels for Mask2Former, with queries x classes x pixels
+ * multiplications, and then interpolated (post_process_semantic_segmentation of transformers).
+ * `capacity` is the number of elements of `classes`, at least the number of pixels of the map. */
 FOVEA_API fovea_status fovea_class_map(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                        fovea_extent extent, uint16_t *classes, size_t capacity);
 
@@ -81,12 +81,13 @@ typedef enum fovea_mask_rule {
     FOVEA_MASKS_INSTANCE, /* masks may overlap */
 } fovea_mask_rule;
 
-/* The defaults are those of transformers for EoMT, and for a detector those for RF-DETR. */
+/* The defaults are those of transformers for EoMT or Mask2Former, and for a detector those for
+ * RF-DETR. */
 typedef struct fovea_mask_options {
     size_t struct_size;
     fovea_mask_rule rule;
-    float threshold; /* minimum score of a mask; 0: 0.8, or 0.5 for a detector, whose scores must be
-                        above it */
+    float threshold; /* minimum score of a mask; 0: 0.8, or 0.5 for Mask2Former and for a detector,
+                        whose scores must be above it */
     /* These are not used for a detector. */
     float mask_threshold;    /* panoptic: minimum probability that a pixel is inside; 0: 0.5 */
     float overlap_threshold; /* panoptic: minimum share of its pixels that a mask must win; 0:
@@ -115,6 +116,15 @@ typedef struct fovea_mask {
  *             `overlap_threshold` of the pixels that are inside it
  *   instance  a mask has the pixels whose logit is above 0. Its score is the probability of the
  *             class times the mean probability of these pixels, and must be at least `threshold`
+ *
+ * For Mask2Former, these rules are those of Mask2FormerImageProcessor:
+ *
+ *   panoptic  as above, but probabilities are interpolated instead of logits, a mask has all pixels
+ *             that its query wins, and pixels are inside if the product is at least
+ *             `mask_threshold`
+ *   instance  takes the most probable pairs of a query and a class, as many as there are queries,
+ * so that a query may make several masks, in the order of their classes. Pixels and mean are those
+ * of 384 x 384 pixels; each pixel of the frame takes the nearest one
  *
  * The masks of a detector are in descending order of scores, as RfDetrImageProcessor of
  * transformers finds them. A mask has the class and the score of a box that fovea_detections finds,

@@ -140,6 +140,9 @@ struct fovea_model {
          * NULL */
         *given;
     bool new_head; /* a head was added */
+    /* side of the square, in pixels, to which masks are enlarged first, by the rules of
+     * Mask2Former; 0: masks are enlarged to the picture that was run, by the rules of EoMT */
+    uint32_t mask_square;
     fv_segmentation segmentation;
     struct fv_decoder *decoder;           /* decoder of a pyramid, or NULL */
     struct fv_dpt_head *dpt_head;         /* head of a ViT, or NULL */

@@ -48,19 +48,25 @@ fv_between *fv_result_scratch_columns(const struct fovea_plan *p);
 fv_cubic *fv_result_scratch_cubic_columns(const struct fovea_plan *p); /* same memory as the
                                                                           columns of fv_between */
 
+/* The picture to which masks are enlarged first: the one that was run, or Mask2Former's square. */
+typedef struct fv_canvas {
+    uint32_t width, height;
+} fv_canvas;
+fv_canvas fv_mask_canvas(const struct fovea_plan *p);
+
 /* How the scratch is divided. `line` holds the grid's rows interpolated at the height of a row of
- * pixels; depth needs nothing else. Masks are enlarged in two steps, first to the picture that was
- * run: `wide` is one row of that picture, and `columns` holds the positions of its pixels in the
- * grid. */
+ * pixels; depth needs nothing else. Masks are enlarged in two steps, first to the canvas: `wide` is
+ * one row of it, and `columns` holds the positions of its pixels in the grid. */
 typedef struct fv_class_scratch {
     float *line, *pixel; /* grid width x columns, columns */
     float *share;        /* masks: queries x classes; else NULL */
-    float *score[2];     /* masks: two lines of the picture, width x classes */
+    float *score[2];     /* masks: two lines of the canvas, width x classes */
     float *mean;         /* masks: classes */
     fv_between *columns; /* masks: width */
 } fv_class_scratch;
 typedef struct fv_mask_scratch {
     float *line, *wide, *pixel;
+    float *inside[2]; /* Mask2Former: two lines of the canvas, width x queries */
     fv_between *columns;
     fv_query_mask *work; /* queries */
 } fv_mask_scratch;

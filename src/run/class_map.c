@@ -46,12 +46,12 @@ static fovea_status classify_masks(uint16_t *out, const fovea_plan *plan, const 
     FV_TRY(fv_task_output_of(&masks, plan, outs, FOVEA_OUTPUT_MASKS, "masks_queries_logits"));
     FV_TRY(
         fv_task_output_of(&classes, plan, outs, FOVEA_OUTPUT_MASK_CLASSES, "class_queries_logits"));
-    FV_TRY(fv_extent_of(&run, plan, FOVEA_EXTENT_PICTURE));
+    FV_TRY(fv_extent_of_canvas(&run, plan));
     const fv_class_scratch scratch = fv_result_scratch_classes(plan);
     const uint32_t n = classes.columns - 1;
     fv_mask_shares(scratch.share, &classes);
     const fv_side grid = fv_extent_across(&run, masks.grid.width);
-    const fv_side across = fv_extent_run_across(e, plan);
+    const fv_side across = fv_extent_canvas_across(e, plan);
     fv_mask_scores scores = {.masks = masks,
                              .share = scratch.share,
                              .classes = n,
@@ -67,7 +67,7 @@ static fovea_status classify_masks(uint16_t *out, const fovea_plan *plan, const 
         .width = run.width,
         .line = {scratch.score[0], scratch.score[1]},
         .mean = scratch.mean,
-        .rows = fv_extent_run_down(e, plan),
+        .rows = fv_extent_canvas_down(e, plan),
         .column = fv_side_columns(fv_result_scratch_columns(plan), &across, e->width)};
     fv_score_lines_classify(out, &lines, e->width, e->height);
     return FOVEA_OK;

@@ -1,7 +1,7 @@
 /* mask_scores.h: classes of pixels from masks, as in transformers'
- * post_process_semantic_segmentation. Masks are enlarged to the picture that was run. There, the
- * score of a class is the sum, over all queries, of the probability of the class times that of the
- * pixel being inside the query's mask. The scores are then enlarged to the map. */
+ * post_process_semantic_segmentation. Masks are enlarged to the canvas (result_scratch.h). There,
+ * the score of a class is the sum, over all queries, of the probability of the class times that of
+ * the pixel being inside the query's mask. The scores are then enlarged to the map. */
 #ifndef FOVEA_SRC_RUN_MASK_SCORES_H
 #define FOVEA_SRC_RUN_MASK_SCORES_H
 

@@ -1,4 +1,5 @@
-/* masks.c: fovea_masks: makes records and a map from the masks of queries. */
+/* masks.c: fovea_masks: makes records and a map from the masks of queries, by the rules of EoMT or
+ * of Mask2Former in transformers. */
 #include <math.h>
 #include <string.h>
 
@@ -15,17 +16,20 @@ typedef struct mask_search {
     fv_task_output masks;
     fv_task_output classes; /* not of a detector */
     fv_extent extent;
-    fv_side rows, grid_rows;  /* map the frame's rows to the picture's, and the picture's to the
-                                 grid's. Of a detector, the picture is the grid itself */
+    /* map the frame's rows and columns to the canvas's, and the canvas's rows to the grid's */
+    fv_side rows, columns, grid_rows;
     const fv_between *column; /* columns of the frame's pixels */
-    fv_mask_scratch scratch;  /* its `columns` map the picture to the grid */
-    uint32_t run_width;       /* columns of the picture */
+    fv_mask_scratch scratch;  /* its `columns` map the canvas to the grid */
+    fv_canvas canvas;         /* of a detector, the grid itself */
+    bool mask2former;         /* masks are made by Mask2Former's rules */
+    uint32_t inside[2];       /* rows of the canvas in scratch.inside; UINT32_MAX: none */
     uint32_t kept;            /* number of kept queries in scratch.work */
     fovea_mask_options options;
     double overlap; /* options.overlap_threshold as the decimal number that was written */
     fovea_mask *found;
     size_t count;
-    uint16_t *map; /* or NULL */
+    uint16_t *map;   /* or NULL */
+    uint8_t *pixels; /* of fovea_mask_pixels */
 } mask_search;
 
 /* Maps each of n places to itself. */
@@ -49,18 +53,20 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
                                  "class_queries_logits"));
     const fv_grid *grid = &s->masks.grid;
     s->scratch = fv_result_scratch_masks(p);
-    s->run_width = s->detector ? grid->width : p->info.width;
+    s->mask2former = p->model->mask_square != 0;
+    s->inside[0] = s->inside[1] = UINT32_MAX;
+    s->canvas = s->detector ? (fv_canvas){grid->width, grid->height} : fv_mask_canvas(p);
     FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
-    FV_TRY(fv_extent_of(&run, p, FOVEA_EXTENT_PICTURE));
-    const fv_side across = s->detector ? fv_extent_across(&s->extent, grid->width)
-                                       : fv_extent_run_across(&s->extent, p);
+    FV_TRY(fv_extent_of_canvas(&run, p));
     const fv_side columns =
         s->detector ? same_places(grid->width) : fv_extent_across(&run, grid->width);
-    s->rows =
-        s->detector ? fv_extent_down(&s->extent, grid->height) : fv_extent_run_down(&s->extent, p);
+    s->columns = s->detector ? fv_extent_across(&s->extent, grid->width)
+                             : fv_extent_canvas_across(&s->extent, p);
+    s->rows = s->detector ? fv_extent_down(&s->extent, grid->height)
+                          : fv_extent_canvas_down(&s->extent, p);
     s->grid_rows = s->detector ? same_places(grid->height) : fv_extent_down(&run, grid->height);
-    s->column = fv_side_columns(fv_result_scratch_columns(p), &across, s->extent.width);
-    fv_side_columns(s->scratch.columns, &columns, s->run_width);
+    s->column = fv_side_columns(fv_result_scratch_columns(p), &s->columns, s->extent.width);
+    fv_side_columns(s->scratch.columns, &columns, s->canvas.width);
     return FOVEA_OK;
 }
 
@@ -80,8 +86,74 @@ static uint32_t best_class(float *score, const float *logits, uint32_t n, uint32
     return best;
 }
 
+/* Returns the number by which a query's exponentials must be divided so that they sum to 1, after
+ * *top has been subtracted from its logits. */
+static double divisor_of(double *top, const float *logits, uint32_t all)
+{
+    double sum = 0;
+    *top = logits[0];
+    for (uint32_t k = 1; k < all; k++)
+        *top = logits[k] > *top ? logits[k] : *top;
+    for (uint32_t k = 0; k < all; k++)
+        sum += exp(logits[k] - *top);
+    return sum;
+}
+
+/* Appends to the kept pairs of a query and a class those whose probability is above `most`, and, as
+ * long as *equal is not 0, those that are equal to it. Only counts if `keep` is false. Returns the
+ * number of pairs. */
+static uint64_t find_pairs(mask_search *s, float most, uint64_t equal, bool keep)
+{
+    const uint32_t all = s->classes.columns;
+    uint64_t count = 0;
+    for (uint32_t q = 0; q < s->classes.rows; q++) {
+        const float *logits = s->classes.data + (size_t)q * all;
+        double top;
+        const double sum = divisor_of(&top, logits, all);
+        for (uint32_t k = 0; k + 1 < all; k++) {
+            const float score = (float)(exp(logits[k] - top) / sum);
+            const bool same = score == most && equal > 0;
+            if (!(score > most) && !same)
+                continue;
+            equal -= same;
+            count++;
+            if (keep)
+                s->scratch.work[s->kept++] =
+                    (fv_query_mask){.query = q, .label = k, .score = score};
+        }
+    }
+    return count;
+}
+
+/* Keeps the most probable pairs of a query and a class, as many as there are queries. Pairs below
+ * the threshold are left out, because their final scores would be below it too. */
+static void keep_pairs(mask_search *s)
+{
+    const uint64_t capacity = s->classes.rows;
+    const float least = nextafterf(s->options.threshold, 0);
+    float low = least, high = 1; /* too many pairs are above low, and not too many above high */
+    if (find_pairs(s, low, 0, false) <= capacity) {
+        find_pairs(s, low, 0, true);
+        return;
+    }
+    for (;;) {
+        const float middle = low + (high - low) / 2;
+        if (!(middle > low && middle < high))
+            break;
+        if (find_pairs(s, middle, 0, false) > capacity)
+            low = middle;
+        else
+            high = middle;
+    }
+    find_pairs(s, high, capacity - find_pairs(s, high, 0, false), true);
+}
+
 static void keep_queries(mask_search *s)
 {
+    if (s->mask2former && s->options.rule == FOVEA_MASKS_INSTANCE) {
+        keep_pairs(s);
+        return;
+    }
     const bool panoptic = s->options.rule == FOVEA_MASKS_PANOPTIC;
     const uint32_t all = s->classes.columns, nothing = all - 1;
     for (uint32_t q = 0; q < s->classes.rows; q++) {
@@ -113,10 +185,19 @@ static fovea_status keep_boxes(mask_search *s)
 
 typedef void see_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logit);
 
-/* Interpolates the grid's rows at the height of a row of the frame, for the kept queries, then
- * enlarges the result to the picture's width. As in transformers, masks are first enlarged to the
- * picture and then to the frame, but here along one axis at a time. Those of a detector are
- * enlarged directly to the frame. */
+/* Enlarges a line of the grid to the width of the canvas. */
+static void widen(const mask_search *s, float *to)
+{
+    for (uint32_t x = 0; x < s->canvas.width; x++, to += s->kept) {
+        const fv_between *at = &s->scratch.columns[x];
+        fv_blend(to, s->scratch.line + (size_t)at->first * s->kept,
+                 s->scratch.line + (size_t)at->second * s->kept, at->part, s->kept);
+    }
+}
+
+/* Makes scratch.wide the logits of the kept queries between two rows of the canvas. As in
+ * transformers, masks are first enlarged to the canvas and then to the frame, but here along one
+ * axis at a time. Those of a detector are enlarged directly to the frame. */
 static void blend_line(const mask_search *s, const fv_between *row)
 {
     const size_t queries = s->masks.columns, line = s->masks.grid.width * queries;
@@ -133,15 +214,45 @@ static void blend_line(const mask_search *s, const fv_between *row)
             const float below = c[q] + low.part * (d[q] - c[q]);
             *to++ = above + row->part * (below - above);
         }
-    to = s->scratch.wide;
-    for (uint32_t x = 0; x < s->run_width; x++, to += s->kept) {
-        const fv_between *at = &s->scratch.columns[x];
-        fv_blend(to, s->scratch.line + (size_t)at->first * s->kept,
-                 s->scratch.line + (size_t)at->second * s->kept, at->part, s->kept);
-    }
+    widen(s, s->scratch.wide);
 }
 
-/* Calls `see` with the logits of the kept queries at every pixel of the frame. */
+/* Makes scratch.wide the logits in row y of the canvas. */
+static void canvas_line(const mask_search *s, uint32_t y)
+{
+    blend_line(s, &(const fv_between){.first = y, .second = y});
+}
+
+/* Returns the probabilities that the pixels in row y of the canvas are inside, and does not
+ * overwrite those of row `other`. */
+static const float *inside_line(mask_search *s, uint32_t y, uint32_t other)
+{
+    const size_t n = (size_t)s->canvas.width * s->kept;
+    for (int i = 0; i < 2; i++)
+        if (s->inside[i] == y)
+            return s->scratch.inside[i];
+    const int to = s->inside[0] == other;
+    s->inside[to] = y;
+    canvas_line(s, y);
+    for (size_t i = 0; i < n; i++)
+        s->scratch.inside[to][i] = fv_sigmoidf(s->scratch.wide[i]);
+    return s->scratch.inside[to];
+}
+
+/* Makes scratch.wide the numbers that are interpolated between columns of the canvas: logits, or
+ * Mask2Former's probabilities. */
+static void enlarge_line(mask_search *s, const fv_between *row)
+{
+    if (!s->mask2former) {
+        blend_line(s, row);
+        return;
+    }
+    const float *above = inside_line(s, row->first, row->second);
+    const float *below = inside_line(s, row->second, row->first);
+    fv_blend(s->scratch.wide, above, below, row->part, (size_t)s->canvas.width * s->kept);
+}
+
+/* Calls `see` with the numbers of the kept queries at every pixel of the frame. */
 static void see_all(mask_search *s, see_pixel *see)
 {
     const fv_extent *e = &s->extent;
@@ -149,7 +260,7 @@ static void see_all(mask_search *s, see_pixel *see)
         const fv_between row = fv_side_between(&s->rows, y);
         if (row.outside)
             continue;
-        blend_line(s, &row);
+        enlarge_line(s, &row);
         for (uint32_t x = 0; x < e->width; x++) {
             const fv_between *at = &s->column[x];
             if (at->outside)
@@ -161,14 +272,42 @@ static void see_all(mask_search *s, see_pixel *see)
     }
 }
 
-/* Returns the kept query that wins a pixel, and its probability that the pixel is inside. */
+/* Calls `see` with the logits of the kept queries at every pixel of the canvas. */
+static void see_canvas(mask_search *s, see_pixel *see)
+{
+    for (uint32_t y = 0; s->kept > 0 && y < s->canvas.height; y++) {
+        canvas_line(s, y);
+        for (uint32_t x = 0; x < s->canvas.width; x++)
+            see(s, x, y, s->scratch.wide + (size_t)x * s->kept);
+    }
+}
+
+/* Calls `see` for every pixel of the frame with the logits at the nearest pixel of the canvas. */
+static void see_nearest(mask_search *s, see_pixel *see)
+{
+    for (uint32_t y = 0, last = UINT32_MAX; s->kept > 0 && y < s->extent.height; y++) {
+        const uint32_t row = fv_side_nearest(&s->rows, y);
+        if (fv_side_between(&s->rows, y).outside)
+            continue;
+        if (row != last)
+            canvas_line(s, row);
+        last = row;
+        for (uint32_t x = 0; x < s->extent.width; x++)
+            if (!s->column[x].outside)
+                see(s, x, y, s->scratch.wide + (size_t)fv_side_nearest(&s->columns, x) * s->kept);
+    }
+}
+
+/* Returns the kept query that wins a pixel, and its probability that the pixel is inside. For
+ * Mask2Former, `logit` has these probabilities. */
 static uint32_t winner(const mask_search *s, const float *logit, float *probability)
 {
     uint32_t best = 0;
     float most = -1;
     *probability = 0;
     for (uint32_t k = 0; k < s->kept; k++) {
-        const float inside = fv_sigmoidf(logit[k]), x = s->scratch.work[k].score * inside;
+        const float inside = s->mask2former ? logit[k] : fv_sigmoidf(logit[k]);
+        const float x = s->scratch.work[k].score * inside;
         if (x > most) {
             most = x;
             best = k;
@@ -208,6 +347,30 @@ static void count_first(mask_search *s, uint32_t x, uint32_t y, const float *log
         s->scratch.work[k].inside++;
 }
 
+/* Mask2Former multiplies probabilities by the score before it compares them with the threshold, and
+ * keeps all pixels that a query wins. */
+static void count_weighted(mask_search *s, uint32_t x, uint32_t y, const float *inside)
+{
+    float probability;
+    (void)x;
+    (void)y;
+    for (uint32_t k = 0; k < s->kept; k++)
+        s->scratch.work[k].inside +=
+            inside[k] * s->scratch.work[k].score >= s->options.mask_threshold;
+    fv_query_mask *w = &s->scratch.work[winner(s, inside, &probability)];
+    w->won++;
+    w->sum++;
+}
+
+/* Counts the pixels of the frame, after those of the canvas were counted. */
+static void count_in_frame(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    (void)x;
+    (void)y;
+    for (uint32_t k = 0; k < s->kept; k++)
+        s->scratch.work[k].won += logit[k] > 0;
+}
+
 static void count_instances(mask_search *s, uint32_t x, uint32_t y, const float *logit)
 {
     (void)x;
@@ -237,7 +400,7 @@ static void draw_panoptic(mask_search *s, uint32_t x, uint32_t y, const float *l
 {
     float probability;
     const uint32_t best = winner(s, logit, &probability);
-    if (probability >= s->options.mask_threshold)
+    if (s->mask2former || probability >= s->options.mask_threshold)
         add_pixel(s, s->scratch.work[best].id, x, y);
 }
 
@@ -274,10 +437,12 @@ static bool makes_mask(const mask_search *s, fv_query_mask *w)
     if (s->detector)
         return w->inside > 0;
     if (s->options.rule == FOVEA_MASKS_PANOPTIC) /* w->won is the number of pixels that it wins;
-                                                    sum > 0 means that some pixels are inside */
-        return w->sum > 0 && (double)((float)w->won / (float)w->inside) > s->overlap;
+                                                    sum > 0 means that it keeps some of them */
+        return w->sum > 0 && w->inside > 0 &&
+               (double)((float)w->won / (float)w->inside) > s->overlap;
     w->score *= (float)(w->sum / (w->inside + 1e-6));
-    return w->inside > 0 && w->score >= s->options.threshold;
+    const uint32_t pixels = s->mask2former ? w->won : w->inside;
+    return pixels > 0 && w->score >= s->options.threshold;
 }
 
 /* Returns the id of an earlier record of the same class if the class is stuff, else 0. */
@@ -315,13 +480,13 @@ static double as_written(float x)
 }
 
 static fovea_status read_options(fovea_mask_options *own, const fovea_mask_options *options,
-                                 bool detector)
+                                 bool half)
 {
     *own = (fovea_mask_options)FOVEA_MASK_OPTIONS_INIT;
     FV_TRY(FV_ABI_READ(*own, options, FOVEA_MASK_OPTIONS_INIT));
     FV_TRY(fv_known("rule of masks", (int)own->rule, FOVEA_MASKS_INSTANCE));
     float *const share[] = {&own->threshold, &own->mask_threshold, &own->overlap_threshold};
-    const float usual[] = {detector ? 0.5f : 0.8f, 0.5f, 0.8f};
+    const float usual[] = {half ? 0.5f : 0.8f, 0.5f, 0.8f};
     static const char *const name[] = {"threshold", "mask_threshold", "overlap_threshold"};
     for (int i = 0; i < 3; i++) {
         if (!(*share[i] >= 0 && *share[i] <= 1))
@@ -339,16 +504,17 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
 {
     mask_search s = {.found = masks, .map = map};
     FV_TRY(begin(&s, plan, outs, n_outs));
-    FV_TRY(read_options(&s.options, options, s.detector));
+    FV_TRY(read_options(&s.options, options, s.detector || s.mask2former));
     s.overlap = as_written(s.options.overlap_threshold);
     FV_TRY(fv_require(count, "the pointer to the number of masks"));
     if (capacity > 0)
         FV_TRY(fv_require(masks, "the pointer to the masks"));
     const size_t pixels = (size_t)s.extent.width * s.extent.height;
     const bool panoptic = s.options.rule == FOVEA_MASKS_PANOPTIC;
-    see_pixel *const count_pixel = !panoptic    ? count_instances
-                                   : s.detector ? count_first
-                                                : count_panoptic;
+    see_pixel *const count_pixel = !panoptic       ? count_instances
+                                   : s.detector    ? count_first
+                                   : s.mask2former ? count_weighted
+                                                   : count_panoptic;
     see_pixel *const draw_pixel = !panoptic    ? draw_instances
                                   : s.detector ? draw_first
                                                : draw_panoptic;
@@ -356,16 +522,29 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
         FV_TRY(fv_task_output_capacity("pixels", map_capacity, pixels));
         memset(map, 0, pixels * sizeof *map);
     }
+    const bool nearest = s.mask2former && !panoptic;
     if (s.detector)
         FV_TRY(keep_boxes(&s));
     else
         keep_queries(&s);
-    see_all(&s, count_pixel);
+    if (nearest) {
+        see_canvas(&s, count_instances);
+        see_nearest(&s, count_in_frame);
+    } else {
+        see_all(&s, count_pixel);
+    }
     make_records(&s, capacity < UINT16_MAX ? capacity : UINT16_MAX);
-    if (s.count > 0)
+    if (s.count > 0 && nearest)
+        see_nearest(&s, draw_pixel);
+    else if (s.count > 0)
         see_all(&s, draw_pixel);
     *count = s.count;
     return FOVEA_OK;
+}
+
+static void mark_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    s->pixels[(size_t)y * s->extent.width + x] = *logit > 0;
 }
 
 fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
@@ -381,14 +560,11 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
                        s.masks.columns);
     s.scratch.work[0] = (fv_query_mask){.query = query};
     s.kept = 1;
-    for (uint32_t y = 0; y < s.extent.height; y++) {
-        const fv_between row = fv_side_between(&s.rows, y);
-        blend_line(&s, &row);
-        for (uint32_t x = 0; x < s.extent.width; x++) {
-            const fv_between *at = &s.column[x];
-            const float a = s.scratch.wide[at->first], b = s.scratch.wide[at->second];
-            *inside++ = !row.outside && !at->outside && a + at->part * (b - a) > 0;
-        }
-    }
+    s.pixels = inside;
+    memset(inside, 0, (size_t)s.extent.width * s.extent.height);
+    if (s.mask2former)
+        see_nearest(&s, mark_pixel);
+    else
+        see_all(&s, mark_pixel);
     return FOVEA_OK;
 }

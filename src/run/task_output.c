@@ -84,6 +84,21 @@ fovea_status fv_extent_of(fv_extent *out, const fovea_plan *p, fovea_extent whic
     return FOVEA_OK;
 }
 
+fovea_status fv_extent_of_canvas(fv_extent *out, const fovea_plan *p)
+{
+    const fv_canvas canvas = fv_mask_canvas(p);
+    FV_TRY(fv_extent_of(out, p, FOVEA_EXTENT_PICTURE));
+    const double across = (double)canvas.width / out->width;
+    const double down = (double)canvas.height / out->height;
+    *out = (fv_extent){.width = canvas.width,
+                       .height = canvas.height,
+                       .across = out->across * across,
+                       .down = out->down * down,
+                       .right = out->right * across,
+                       .bottom = out->bottom * down};
+    return FOVEA_OK;
+}
+
 static fv_side side_of(double first, double pixels, double end, uint32_t places)
 {
     return (fv_side){(float)(places / pixels), first, end, 0, places};
@@ -99,25 +114,25 @@ fv_side fv_extent_down(const fv_extent *e, uint32_t places)
     return side_of(e->top, e->down, e->bottom, places);
 }
 
-/* Maps one side of the map to the picture that was run (`run` pixels). The picture begins at map
- * pixel `first`; one of its pixels is `scale` map pixels. */
-static fv_side run_side(double first, double scale, double end, double pixels, uint32_t run)
+/* Maps one side of the map to the canvas (`run` pixels). The canvas begins at map pixel `first`;
+ * one of its pixels is `scale` map pixels. */
+static fv_side canvas_side(double first, double scale, double end, double pixels, uint32_t run)
 {
     const double low = rint(-first / scale), high = rint((pixels - first) / scale);
     return (fv_side){(float)(1 / scale), first, end, low > 0 ? (uint32_t)fmin(low, run - 1.0) : 0,
                      high < run ? (uint32_t)fmax(high, 1) : run};
 }
 
-fv_side fv_extent_run_across(const fv_extent *e, const fovea_plan *p)
+fv_side fv_extent_canvas_across(const fv_extent *e, const fovea_plan *p)
 {
-    const uint32_t run = p->info.width;
-    return run_side(e->left, (e->right - e->left) / run, e->right, e->width, run);
+    const uint32_t run = fv_mask_canvas(p).width;
+    return canvas_side(e->left, (e->right - e->left) / run, e->right, e->width, run);
 }
 
-fv_side fv_extent_run_down(const fv_extent *e, const fovea_plan *p)
+fv_side fv_extent_canvas_down(const fv_extent *e, const fovea_plan *p)
 {
-    const uint32_t run = p->info.height;
-    return run_side(e->top, (e->bottom - e->top) / run, e->bottom, e->height, run);
+    const uint32_t run = fv_mask_canvas(p).height;
+    return canvas_side(e->top, (e->bottom - e->top) / run, e->bottom, e->height, run);
 }
 
 static float position(const fv_side *s, uint32_t i)
@@ -137,6 +152,12 @@ fv_between fv_side_between(const fv_side *s, uint32_t i)
     const uint32_t first = (uint32_t)at;
     return (fv_between){first, first < last ? first + 1 : first, at - (float)first,
                         is_outside(s, i)};
+}
+
+uint32_t fv_side_nearest(const fv_side *s, uint32_t i)
+{
+    const float at = floorf((float)(i - s->first) * s->scale), last = (float)(s->high - 1);
+    return (uint32_t)fminf(fmaxf(at, (float)s->low), last);
 }
 
 /* Return the cubic filter of Keys, with slope a = -0.75 at 1: near_cubic for distances from 0 to 1,

@@ -49,13 +49,17 @@ typedef struct fv_side {
 fv_side fv_extent_across(const fv_extent *e, uint32_t places);
 fv_side fv_extent_down(const fv_extent *e, uint32_t places);
 
-/* Map the columns (rows) of a map to the pixels of the picture that was run. Only pixels that show
- * the map are used, and no padding. */
-fv_side fv_extent_run_across(const fv_extent *e, const fovea_plan *p);
-fv_side fv_extent_run_down(const fv_extent *e, const fovea_plan *p);
+/* Sets *out to the canvas, to which masks are enlarged first (fv_mask_canvas). */
+fovea_status fv_extent_of_canvas(fv_extent *out, const fovea_plan *p);
+/* Map the columns (rows) of a map to the pixels of the canvas. Only pixels that show the map are
+ * used, and no padding. */
+fv_side fv_extent_canvas_across(const fv_extent *e, const fovea_plan *p);
+fv_side fv_extent_canvas_down(const fv_extent *e, const fovea_plan *p);
 
 /* Returns the two cells around the centre of pixel i, for bilinear interpolation. */
 fv_between fv_side_between(const fv_side *s, uint32_t i);
+/* Returns the cell of pixel i, as torch's interpolate with mode "nearest" does. */
+uint32_t fv_side_nearest(const fv_side *s, uint32_t i);
 /* Returns the four cells around the centre of pixel i, for cubic interpolation with a = -0.75. */
 fv_cubic fv_side_cubic(const fv_side *s, uint32_t i);
 /* Computes the columns of a map in the plan's scratch, once per map, because they are the same in

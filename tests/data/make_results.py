@@ -6,6 +6,7 @@ tests/plan/results_cases.py.
 
 It needs torch, transformers 5.24 and scipy. The sizes of the segmenter's outputs are those of
 tests/data/golden/models/eomt-masked-01 on pictures of its own size, those of ViTPose's the published ones.
+Mask2Former's are those of tests/data/golden/models/mask2former-01 on larger pictures.
 """
 import json
 import os
@@ -15,7 +16,7 @@ import zlib
 
 import numpy as np
 import torch
-from transformers import DPTImageProcessor, EomtImageProcessor, VitPoseImageProcessor
+from transformers import DPTImageProcessor, EomtImageProcessor, Mask2FormerImageProcessor, VitPoseImageProcessor
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "plan"))
 import results_cases as cases
@@ -64,6 +65,48 @@ def masks(shape):
                 stuff_classes=cases.STUFF)[0]) for a, b, c in cases.THRESHOLDS],
             "instance": [segments(p.post_process_instance_segmentation(out, size, threshold=a)[0])
                          for a, _, _ in cases.THRESHOLDS]})
+    return found
+
+
+def fused(result, stuff):
+    """Merges the segments of each class of `stuff`. transformers does the same, but then uses the numbers of segments
+    twice."""
+    number, kept, of_class = {0: 0}, [], {}
+    for s in result["segments_info"]:
+        label = s["label_id"]
+        if label not in of_class or label not in stuff:
+            kept.append(s)
+            of_class[label] = len(kept)
+        number[s["id"]] = of_class[label] if label in stuff else len(kept)
+    merged = result["segmentation"].numpy().astype(int)
+    return {"segmentation": torch.tensor(np.vectorize(number.get)(merged) - 1), "segments_info": kept}
+
+
+def in_order(topk):
+    """topk with the results in the order of their indices."""
+    def found(self, *given, **more):
+        values, indices = topk(self, *given, **more)
+        indices, order = indices.sort()
+        return values[order], indices
+    return found
+
+
+def masks_of_mask2former(shape):
+    p, found, topk = Mask2FormerImageProcessor(), [], torch.Tensor.topk
+    torch.Tensor.topk = in_order(topk)
+    for i, frame in enumerate(cases.FRAMES):
+        of_masks, of_classes = cases.masks_of_mask2former(i, shape["queries"], *shape["grid"], shape["classes"])
+        out = types.SimpleNamespace(masks_queries_logits=torch.tensor(of_masks)[None],
+                                    class_queries_logits=torch.tensor(of_classes)[None])
+        size = [frame[::-1]]
+        found.append({
+            "semantic": runs(p.post_process_semantic_segmentation(out, size)[0].numpy()),
+            "panoptic": [segments(fused(p.post_process_panoptic_segmentation(
+                out, threshold=a, mask_threshold=b, overlap_mask_area_threshold=c, label_ids_to_fuse=set(),
+                target_sizes=size)[0], cases.STUFF)) for a, b, c in cases.THRESHOLDS],
+            "instance": [segments(p.post_process_instance_segmentation(out, threshold=a, target_sizes=size)[0])
+                         for a, _, _ in cases.THRESHOLDS]})
+    torch.Tensor.topk = topk
     return found
 
 
@@ -127,7 +170,8 @@ def main():
     shape = {"side": 48, "grid": [24, 24], "queries": 5, "classes": 3}
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    out = {"depth": depths(), "segmenter": shape, "masks": masks(shape), "padded": padded(shape),
+    other = {"size": [168, 112], "grid": [16, 24], "queries": 6, "classes": 5}
+    out = {"depth": depths(), "mask2former": other, "masks_of_mask2former": masks_of_mask2former(other), "segmenter": shape, "masks": masks(shape), "padded": padded(shape),
            "parts": parts(shape), "poses": poses(), "crops": crops()}
     with open(sys.argv[1], "w") as f:
         json.dump(out, f, separators=(",", ":"))

@@ -6,6 +6,7 @@
 #include "checkpoint/source.h"
 #include "models/dense/depth_anything.h"
 #include "models/dense/eomt.h"
+#include "models/dense/mask2former.h"
 #include "models/dense/vitpose.h"
 #include "models/detr/rf_detr.h"
 #include "models/synthetic.h"
@@ -612,13 +613,15 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"eomt-s", 23975942},           {"eomt-b", 93663110},
         {"eomt-l", 316695686},          {"eomt-dinov3-s", 23356934},
         {"eomt-dinov3-b", 92425094},    {"eomt-dinov3-l", 315032710},
-        {"rf-detr-n", 30467298},        {"rf-detr-s", 32111170},
-        {"rf-detr-m", 33687458},        {"rf-detr-b", 32174530},
-        {"rf-detr-l", 33933218},        {"rf-detr-seg-n", 33577475},
-        {"rf-detr-seg-s", 33711107},    {"rf-detr-seg-m", 35694259},
-        {"rf-detr-seg-l", 35873971},    {"rf-detr-seg-xl", 38113635},
-        {"rf-detr-seg-2xl", 38648163},  {"lw-detr-t", 12052002},
-        {"lw-detr-s", 14557378},        {"lw-detr-m", 28237378},
+        {"mask2former-s", 41999703},    {"mask2former-b", 106916439},
+        {"mask2former-l", 324966487},   {"rf-detr-n", 30467298},
+        {"rf-detr-s", 32111170},        {"rf-detr-m", 33687458},
+        {"rf-detr-b", 32174530},        {"rf-detr-l", 33933218},
+        {"rf-detr-seg-n", 33577475},    {"rf-detr-seg-s", 33711107},
+        {"rf-detr-seg-m", 35694259},    {"rf-detr-seg-l", 35873971},
+        {"rf-detr-seg-xl", 38113635},   {"rf-detr-seg-2xl", 38648163},
+        {"lw-detr-t", 12052002},        {"lw-detr-s", 14557378},
+        {"lw-detr-m", 28237378},
     };
     size_t names = 0;
     (void)state;
@@ -633,9 +636,9 @@ static void synthetic_models_have_the_published_sizes(void **state)
         fovea_model_free(m);
     }
     const fv_synthetic_list *const lists[] = {
-        &fv_vit_synthetics,     &fv_sam_synthetics,  &fv_depth_anything_synthetics,
-        &fv_vitpose_synthetics, &fv_eomt_synthetics, &fv_rf_detr_synthetics,
-        &fv_lw_detr_synthetics};
+        &fv_vit_synthetics,     &fv_sam_synthetics,    &fv_depth_anything_synthetics,
+        &fv_vitpose_synthetics, &fv_eomt_synthetics,   &fv_mask2former_synthetics,
+        &fv_rf_detr_synthetics, &fv_lw_detr_synthetics};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         names += lists[i]->count;
     assert_int_equal(names, sizeof published / sizeof *published); /* no model is missing */

@@ -10,7 +10,7 @@ static const char *const models[] = {
     "beitv2-b16",      "ijepa-h14",         "owlv2-b16",     "clip-b32",     "siglip-b16",
     "mavit-t",         "nalaformer-xt",     "pola-pvt-t",    "pola-swin-t",  "mavit-t-fpn",
     "mavit-t-upernet", "mavit-t-retinanet", "rf-detr-s",     "eomt-s",       "depth-anything-s",
-    "vitpose-s",       "sam-b16",           "rf-detr-seg-n", "lw-detr-t",
+    "vitpose-s",       "sam-b16",           "rf-detr-seg-n", "lw-detr-t",    "mask2former-s",
 };
 
 static const struct {

@@ -37,6 +37,13 @@ def masks(case, queries, high, wide, classes):
     return of_masks, of_classes
 
 
+def masks_of_mask2former(case, queries, high, wide, classes):
+    """Such logits with a query that has two probable classes."""
+    of_masks, of_classes = masks(30 + case, queries, high, wide, classes)
+    of_classes[1, [0, 2]] = 6
+    return of_masks, of_classes
+
+
 def heat(case, points, high, wide):
     """Maps (points, high, wide): peaks between positions, noise, peaks at the edges, and maps without a peak."""
     random = np.random.RandomState(200 + case)

@@ -22,6 +22,7 @@ import results_cases as cases
 DATA = os.path.join(HERE, "..", "data")
 MASKS = ["masks_queries_logits", "class_queries_logits"]
 SEGMENTER = os.path.join(DATA, "golden", "models", "eomt-masked-01")
+MASK2FORMER = os.path.join(DATA, "golden", "models", "mask2former-01")
 
 
 def dry(model, frame, **options):
@@ -80,12 +81,24 @@ class Results(unittest.TestCase):
             plan = planned(model, frame, rule)
             masks, classes = cases.masks(i, shape["queries"], *shape["grid"], shape["classes"])
             outputs, want = [as_rows(masks), classes], WANT["masks"][i]
-            found = plan._class_map(outputs).reshape(-1)
-            self.assertLess(np.mean(found != unrolled(want["semantic"])), 1e-3)
-            for rule in ("panoptic", "instance"):
-                for k, thresholds in enumerate(cases.THRESHOLDS):
-                    with self.subTest(frame=frame, rule=rule, threshold=thresholds[0]):
-                        self.check_masks(plan, outputs, rule, thresholds, want[rule][k])
+            self.check_rules(plan, outputs, want)
+
+    def test_masks_of_mask2former(self):
+        shape, model = WANT["mask2former"], fovea.load(MASK2FORMER)
+        for i, frame in enumerate(cases.FRAMES):
+            rule = rule_of(model)
+            rule.resize, (rule.resize_width, rule.resize_height) = 2, shape["size"]  # FOVEA_RESIZE_EXACT
+            plan = planned(model, frame, rule)
+            masks, classes = cases.masks_of_mask2former(i, shape["queries"], *shape["grid"], shape["classes"])
+            self.check_rules(plan, [as_rows(masks), classes], WANT["masks_of_mask2former"][i])
+
+    def check_rules(self, plan, outputs, want):
+        found = plan._class_map(outputs).reshape(-1)
+        self.assertLess(np.mean(found != unrolled(want["semantic"])), 1e-3)
+        for rule in ("panoptic", "instance"):
+            for k, thresholds in enumerate(cases.THRESHOLDS):
+                with self.subTest(frame=plan.frame, rule=rule, threshold=thresholds[0]):
+                    self.check_masks(plan, outputs, rule, thresholds, want[rule][k])
 
     def check_masks(self, plan, outputs, rule, thresholds, want):
         records, pixels = plan._masks(outputs, rule, *thresholds, cases.STUFF, 100)

@@ -27,11 +27,11 @@ static size_t options(cli_option *out, run_state *r, void *own)
     boxes *b = own;
     out[0] =
         (cli_option){"boxes", 0, "FILE", "COCO file (.json) for the boxes of a detector", &b->path};
-    out[1] =
-        (cli_option){"score", 0, "P",
-                     "lowest score of masks (default 0.8, with boxes 0.5), and of drawn boxes, "
-                     "drawn points and --people (default 0.3)",
-                     &r->score_text};
+    out[1] = (cli_option){"score", 0, "P",
+                          "lowest score of masks (default 0.8; with boxes and for Mask2Former "
+                          "0.5), and of drawn boxes, "
+                          "drawn points and --people (default 0.3)",
+                          &r->score_text};
     return 2;
 }
 

@@ -214,10 +214,10 @@ static void print(const run_state *r, const void *own)
     const masks *found = own;
     const size_t all = found->count, n = r->top < all ? r->top : all;
     if (all == 0) {
+        const bool half = found->detector || strcmp(r->s.info.type, "mask2former") == 0;
+        const double usual = half ? 0.5 : 0.8;
         printf("  no mask with a score of at least %.2g; --score P lowers the limit\n",
-               r->score > 0      ? r->score
-               : found->detector ? 0.5
-                                 : 0.8);
+               r->score > 0 ? r->score : usual);
         return;
     }
     puts("   score  class         x        y    width   height   share");
