@@ -276,6 +276,8 @@ static uint32_t make_shallow(json_t *config)
     json_t *taps = json_object_get(backbone, "out_indices");
     for (size_t i = 0; i < json_array_size(taps); i++)
         json_array_set_new(taps, i, json_integer((json_int_t)i + 1));
+    json_object_del(backbone,
+                    "window_block_indices"); /* of LW-DETR: none is beyond the last block */
     if (backbone && json_object_get(config, "num_queries")) /* RF-DETR */
         json_object_set_new(config, "num_queries", json_integer(4));
     if (backbone) {
