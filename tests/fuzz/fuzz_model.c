@@ -432,7 +432,8 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "rf-detr-seg-n",
                                          "lw-detr-t",
                                          "eomt-dinov3-s",
-                                         "mask2former-s"};
+                                         "mask2former-s",
+                                         "dpt-dinov2-s"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";

@@ -563,14 +563,16 @@ static void synthetic_models_load(void **state)
 }
 
 /* Returns the number of parameters in transformers' classes that inference does not use: the mask
- * token of DINOv2, DINOv3, Depth Anything and RF-DETR; in Depth Anything also a unit of the first
- * fusion layer; in RF-DETR also twelve further groups of queries, as in LW-DETR. */
+ * token of DINOv2, DINOv3, Depth Anything and RF-DETR; in Depth Anything and DPT also a unit of the
+ * first fusion layer; in RF-DETR also twelve further groups of queries, as in LW-DETR. */
 static uint64_t unread(const fovea_model *m)
 {
-    if (strcmp(m->family->name, "depth_anything") == 0) {
+    if (strcmp(m->family->name, "depth_anything") == 0 || strcmp(m->family->name, "dpt") == 0) {
         const fv_depth_anything *d = m->roles;
         const uint64_t c = d->neck.width;
-        return m->info.width + 2 * (9 * c * c + c);
+        const bool own = d->backbone.vit.patch == 16; /* a ViT without a mask token */
+        const bool biased = fv_weight_present(&d->neck.level[0].fused.conv1.b);
+        return (own ? 0 : m->info.width) + 2 * (9 * c * c + (biased ? c : 0));
     }
     const bool lw = strcmp(m->family->name, "lw_detr") == 0;
     if (lw || strcmp(m->family->name, "rf_detr") == 0)
@@ -621,7 +623,8 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"rf-detr-seg-m", 35694259},    {"rf-detr-seg-l", 35873971},
         {"rf-detr-seg-xl", 38113635},   {"rf-detr-seg-2xl", 38648163},
         {"lw-detr-t", 12052002},        {"lw-detr-s", 14557378},
-        {"lw-detr-m", 28237378},
+        {"lw-detr-m", 28237378},        {"dpt-dinov2-s", 37197601},
+        {"dpt-l", 343030465},
     };
     size_t names = 0;
     (void)state;
@@ -636,9 +639,9 @@ static void synthetic_models_have_the_published_sizes(void **state)
         fovea_model_free(m);
     }
     const fv_synthetic_list *const lists[] = {
-        &fv_vit_synthetics,     &fv_sam_synthetics,    &fv_depth_anything_synthetics,
-        &fv_vitpose_synthetics, &fv_eomt_synthetics,   &fv_mask2former_synthetics,
-        &fv_rf_detr_synthetics, &fv_lw_detr_synthetics};
+        &fv_vit_synthetics,     &fv_sam_synthetics,     &fv_depth_anything_synthetics,
+        &fv_vitpose_synthetics, &fv_eomt_synthetics,    &fv_mask2former_synthetics,
+        &fv_rf_detr_synthetics, &fv_lw_detr_synthetics, &fv_dpt_synthetics};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         names += lists[i]->count;
     assert_int_equal(names, sizeof published / sizeof *published); /* no model is missing */

@@ -6,11 +6,13 @@
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static const char *const models[] = {
-    "vit-ti16",        "deit-ti",           "dinov2-s",      "dinov2-s-reg", "dinov3-s",
-    "beitv2-b16",      "ijepa-h14",         "owlv2-b16",     "clip-b32",     "siglip-b16",
-    "mavit-t",         "nalaformer-xt",     "pola-pvt-t",    "pola-swin-t",  "mavit-t-fpn",
-    "mavit-t-upernet", "mavit-t-retinanet", "rf-detr-s",     "eomt-s",       "depth-anything-s",
-    "vitpose-s",       "sam-b16",           "rf-detr-seg-n", "lw-detr-t",    "mask2former-s",
+    "vit-ti16",          "deit-ti",      "dinov2-s",      "dinov2-s-reg",
+    "dinov3-s",          "beitv2-b16",   "ijepa-h14",     "owlv2-b16",
+    "clip-b32",          "siglip-b16",   "mavit-t",       "nalaformer-xt",
+    "pola-pvt-t",        "pola-swin-t",  "mavit-t-fpn",   "mavit-t-upernet",
+    "mavit-t-retinanet", "rf-detr-s",    "eomt-s",        "depth-anything-s",
+    "vitpose-s",         "sam-b16",      "rf-detr-seg-n", "lw-detr-t",
+    "mask2former-s",     "dpt-dinov2-s", "dpt-l",
 };
 
 static const struct {

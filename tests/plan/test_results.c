@@ -773,6 +773,7 @@ static void kinds_and_layouts_of_outputs(void **unused)
         {"synthetic:depth-anything-s", "hidden1", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_ROWS},
         {"synthetic:depth-anything-s", "predicted_depth", FOVEA_OUTPUT_DEPTH,
          FOVEA_OUTPUT_LAYOUT_MAP},
+        {"synthetic:dpt-dinov2-s", "predicted_depth", FOVEA_OUTPUT_DEPTH, FOVEA_OUTPUT_LAYOUT_MAP},
         {"synthetic:eomt-s", "masks_queries_logits", FOVEA_OUTPUT_MASKS,
          FOVEA_OUTPUT_LAYOUT_PLANES},
         {"synthetic:eomt-s", "class_queries_logits", FOVEA_OUTPUT_MASK_CLASSES,

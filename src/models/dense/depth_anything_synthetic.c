@@ -1,5 +1,5 @@
-/* depth_anything_synthetic.c: makes Depth Anything checkpoints of the published sizes with random
- * weights. */
+/* depth_anything_synthetic.c: makes checkpoints of Depth Anything and DPT of the published sizes
+ * with random weights. */
 #include "models/dense/depth_anything.h"
 #include "models/vit/vit_synthetic.h"
 
@@ -8,13 +8,19 @@ enum { LEVELS = 4, HEAD = 32 };
 static const struct size {
     const char *name;
     uint32_t width, depth, heads, tap[LEVELS], channels[LEVELS], fusion;
+    bool plain; /* DPT's own ViT instead of DINOv2 */
 } sizes[] = {
     {"depth-anything-s", 384, 12, 6, {3, 6, 9, 12}, {48, 96, 192, 384}, 64},
     {"depth-anything-b", 768, 12, 12, {3, 6, 9, 12}, {96, 192, 384, 768}, 128},
     {"depth-anything-l", 1024, 24, 16, {5, 12, 18, 24}, {256, 512, 1024, 1024}, 256},
 };
+static const struct size dpt_sizes[] = {
+    {"dpt-dinov2-s", 384, 12, 6, {3, 6, 9, 12}, {48, 96, 192, 384}, 256},
+    {"dpt-l", 1024, 24, 16, {5, 11, 17, 23}, {256, 512, 1024, 1024}, 256, .plain = true},
+};
 
-static void level(fv_synthetic *m, const struct size *s, uint32_t i)
+/* `biased`: the fusion's units have biases. */
+static void level(fv_synthetic *m, const struct size *s, uint32_t i, bool biased)
 {
     const uint32_t channels = s->channels[i], finer = i == 0 ? 4 : i == 1 ? 2 : 1;
     fv_synthetic_under(m, "neck.reassemble_stage.layers.%u.", i);
@@ -32,7 +38,10 @@ static void level(fv_synthetic *m, const struct size *s, uint32_t i)
     for (uint32_t k = 0; k < 4; k++) {
         fv_synthetic_under(m, "neck.fusion_stage.layers.%u.residual_layer%u.convolution%u.", i,
                            k / 2 + 1, k % 2 + 1);
-        fv_synthetic_linear(m, "", s->fusion, s->fusion, 3, 0.5f);
+        if (biased)
+            fv_synthetic_linear(m, "", s->fusion, s->fusion, 3, 0.5f);
+        else
+            fv_synthetic_matrix(m, "", s->fusion, s->fusion, 3, 0.5f);
     }
 }
 
@@ -49,7 +58,7 @@ static json_t *make(fv_synthetic *m, const void *size)
                             .image = 518};
     fv_vit_synthetic_encoder(m, &backbone);
     for (uint32_t i = 0; i < LEVELS; i++)
-        level(m, s, i);
+        level(m, s, i, true);
     fv_synthetic_under(m, "head.");
     fv_synthetic_linear(m, "conv1.", s->fusion / 2, s->fusion, 3, 1);
     fv_synthetic_linear(m, "conv2.", HEAD, s->fusion / 2, 3, 1);
@@ -64,3 +73,43 @@ static json_t *make(fv_synthetic *m, const void *size)
 }
 
 const fv_synthetic_list fv_depth_anything_synthetics = {FV_SYNTHETIC_SIZES(sizes), .make = make};
+
+static json_t *make_dpt(fv_synthetic *m, const void *size)
+{
+    const struct size *s = size;
+    fv_vit_spec backbone = {.kind = s->plain ? FV_VIT_PLAIN : FV_VIT_DINOV2,
+                            .root = s->plain ? "dpt." : "backbone.",
+                            .width = s->width,
+                            .depth = s->depth,
+                            .heads = s->heads,
+                            .hidden = 4 * s->width,
+                            .patch = s->plain ? 16 : 14,
+                            .image = s->plain ? 384 : 518};
+    fv_vit_synthetic_encoder(m, &backbone);
+    for (uint32_t i = 0; i < LEVELS; i++) {
+        level(m, s, i, s->plain);
+        fv_synthetic_under(m, "neck.reassemble_stage.readout_projects.%u.0.", i);
+        fv_synthetic_linear(m, "", s->width, 2 * s->width, 1, 1);
+    }
+    fv_synthetic_under(m, "head.");
+    if (!s->plain)
+        fv_synthetic_linear(m, "projection.", s->fusion, s->fusion, 3, 1);
+    fv_synthetic_linear(m, "head.0.", s->fusion / 2, s->fusion, 3, 1);
+    fv_synthetic_linear(m, "head.2.", HEAD, s->fusion / 2, 3, 1);
+    fv_synthetic_linear(m, "head.4.", 1, HEAD, 1, 1);
+    json_t *own = json_pack("{s:s, s:b, s:i, s:o}", "model_type", "dpt", "add_projection",
+                            !s->plain, "fusion_hidden_size", (int)s->fusion, "neck_hidden_sizes",
+                            fv_synthetic_four(s->channels));
+    json_t *encoder = fv_vit_synthetic_config(&backbone, s->plain ? "dpt" : "dinov2");
+    if (s->plain)
+        return fv_synthetic_join(encoder,
+                                 fv_synthetic_join(own, json_pack("{s:o}", "backbone_out_indices",
+                                                                  fv_synthetic_four(s->tap))));
+    return fv_synthetic_join(
+        own, json_pack("{s:o*}", "backbone_config",
+                       fv_synthetic_join(encoder, json_pack("{s:o, s:b}", "out_indices",
+                                                            fv_synthetic_four(s->tap),
+                                                            "apply_layernorm", 0))));
+}
+
+const fv_synthetic_list fv_dpt_synthetics = {FV_SYNTHETIC_SIZES(dpt_sizes), .make = make_dpt};

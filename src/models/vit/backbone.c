@@ -59,6 +59,32 @@ fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_co
     return FOVEA_OK;
 }
 
+fovea_status fv_backbone_read_plain(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
+                                    const char *prefix, const char *taps)
+{
+    fv_vit_reader r = {.t = *t,
+                       .config = config,
+                       .vision = *config,
+                       .type = "vit",
+                       .known = fv_vit_find_type("vit"),
+                       .kind = FV_VIT_PLAIN,
+                       .prefix = prefix,
+                       .v = &out->vit};
+    FV_TRY(fv_config_section(&r.own, config, "fovea"));
+    FV_TRY(fv_vit_read_encoder(&r));
+    if (!fv_config_get(&r.own, "pos_interp"))
+        out->vit.pos_rule = FV_POS_BILINEAR;
+    FV_TRY(fv_config_count(&out->taps, config, taps, FV_BACKBONE_TAPS));
+    FV_TRY(fv_config_u32s(out->tap, out->taps, config, taps, 0, out->vit.depth - 1));
+    for (uint32_t i = 0; i < out->taps; i++) {
+        out->tap[i]++;
+        if (i > 0 && out->tap[i] <= out->tap[i - 1])
+            return fv_config_fail(config, taps, "a list of ascending numbers of blocks");
+    }
+    *t = r.t;
+    return FOVEA_OK;
+}
+
 fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, const char *main,
                                       const char *second)
 {

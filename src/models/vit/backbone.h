@@ -31,6 +31,11 @@ typedef struct fv_backbone_form {
 /* Reads the backbone. Sets t->m->info, and t->root to the prefix of all tensor names. */
 fovea_status fv_backbone_read(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
                               const fv_backbone_form *form);
+/* Reads a ViT without a section of its own, whose tensors are under `prefix`. The list `taps` of
+ * config.json has the numbers of its blocks, from 0, after which rows are taken without a norm.
+ * Positions are resized bilinearly, as in transformers' DPT. Sets the same as fv_backbone_read. */
+fovea_status fv_backbone_read_plain(fv_backbone *out, fv_tensor_reader *t, const fv_config *config,
+                                    const char *prefix, const char *taps);
 /* backbone_taps.c: reads the numbers of the blocks whose output a dense head reads, at most `most`,
  * from "out_indices" or "out_features", which must agree if both are present. If both are missing,
  * sets the last block. */

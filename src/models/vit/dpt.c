@@ -1,11 +1,14 @@
 /* dpt.c: reads DPT's neck and emits its steps.
  *
- *     r_i = conv3x3 resize_i(project_i tap_i)                  resize_i: a transposed convolution,
+ *     r_i = conv3x3 resize_i(project_i read_i tap_i)           read_i: what a level does with the
+ *                                                              class token
+ *                                                              resize_i: a transposed convolution,
  *                                                              a strided one, or nothing
  *     f_i = up(p_i+1) + unit(r_i),  p_i = out(unit(f_i))       from the coarsest level, without
  *                                                              up(p), to the finest
  *
- * `up` resizes to the size of the next level, or to twice the size after the last level. The
+ * `up` resizes to the size of the next level, or to twice the size after the last level. In DPT
+ * itself it always resizes to twice the size, and r_i is resized to that, if it is not equal. The
  * official code applies `out`, a product of each pixel alone, after `up`. Here it is applied before
  * `up`, where there are fewer pixels. The result is the same, because the weights of an
  * interpolation sum to 1. */
@@ -92,6 +95,9 @@ static fovea_status read_level(fv_dpt *d, fv_tensor_reader *t, const char *prefi
     fv_dpt_level *l = &d->level[i];
     const uint32_t layer = d->levels - 1 - i; /* the coarsest level is first */
     char name[64];
+    snprintf(name, sizeof name, "%sneck.reassemble_stage.readout_projects.%u.0.", prefix, i);
+    if (d->readout == FV_DPT_PROJECT)
+        FV_TRY(fv_reader_linear(&l->readout, t, "", name, width, 2 * width));
     snprintf(name, sizeof name, "%sneck.reassemble_stage.layers.%u.", prefix, i);
     FV_TRY(fv_reader_linear(&l->project, t, name, "projection.", channels, width));
     FV_TRY(read_resize(l, t, name, channels));
@@ -141,6 +147,7 @@ void fv_dpt_weights(const fv_dpt *d, fv_weight_visit *visit, void *ctx)
 {
     for (uint32_t i = 0; i < d->levels; i++) {
         const fv_dpt_level *l = &d->level[i];
+        fv_layer_visit(&l->readout, visit, ctx);
         fv_layer_visit(&l->project, visit, ctx);
         fv_layer_visit(&l->resize, visit, ctx);
         fv_layer_visit(&l->conv, visit, ctx);
@@ -185,10 +192,44 @@ fv_view fv_dpt_resize(fv_builder *b, const char *label, fv_view in, const fv_gri
     return u.out;
 }
 
+/* Emits rows of `parts` tokens each, next to each other: from token `first` + i on, and then, with
+ * two parts, the class token. With a step of 0, all rows are the same. */
+static fv_view tokens(fv_builder *b, const char *label, fv_view rows, uint32_t width,
+                      uint32_t parts, uint32_t first, uint32_t step, fv_view res)
+{
+    const uint32_t n = b->options->grid.width * b->options->grid.height;
+    uint32_t *table = fv_emit_table(b, parts * n);
+    const fv_view out = fv_emit_rows(b, n, parts * width);
+    for (uint32_t i = 0; table && i < n; i++) {
+        table[parts * i] = first + step * i;
+        if (parts > 1)
+            table[parts * i + 1] = 0;
+    }
+    fv_emit_gather(b, label, rows, table, parts, res, out, n, width);
+    return out;
+}
+
+/* Emits the rows of the patches after the readout. */
+static fv_view read_out(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows)
+{
+    const uint32_t width = d->level[i].project.w.cols, prefix = b->options->grid.prefix;
+    if (d->readout == FV_DPT_ADD) {
+        const fv_view class = tokens(b, "class token", rows, width, 1, 0, 0, FV_NO_VIEW);
+        return tokens(b, "patches and class token", rows, width, 1, prefix, 1, class);
+    }
+    const fv_view both =
+        tokens(b, "patches and class token", rows, width, 2, prefix, 1, FV_NO_VIEW);
+    return fv_layer_product(b, "readout", &d->level[i].readout, both, FV_EPI_GELU,
+                            b->options->grid.width * b->options->grid.height);
+}
+
 fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows)
 {
-    return fv_layer_product(b, "projection of a stage", &d->level[i].project, rows, 0,
-                            fv_grid_tokens(&b->options->grid));
+    const bool all = d->readout == FV_DPT_IGNORE;
+    const fv_grid *grid = &b->options->grid;
+    return fv_layer_product(b, "projection of a stage", &d->level[i].project,
+                            all ? rows : read_out(d, b, i, rows), 0,
+                            all ? fv_grid_tokens(grid) : grid->width * grid->height);
 }
 
 /* Returns the grid of a level. */
@@ -199,25 +240,29 @@ static fv_grid grid_of(const fv_dpt_level *l, const fv_grid *patches)
 }
 
 /* Emits a level's features from its projection. */
-static fv_view reassemble(const fv_dpt_level *l, fv_builder *b, fv_view projected,
+static fv_view reassemble(const fv_dpt *d, const fv_dpt_level *l, fv_builder *b, fv_view projected,
                           const fv_grid *patches, const fv_grid *grid)
 {
     const uint32_t channels = l->project.w.rows, n = patches->width * patches->height;
     const fv_grid from = {patches->width, patches->height, 0, 0};
-    fv_view x = fv_emit_rows(b, n, channels), out = x;
-    fv_emit_take(b, "patches", projected, patches->prefix, x, n, channels);
+    fv_view x = projected;
+    if (d->readout == FV_DPT_IGNORE) {
+        x = fv_emit_rows(b, n, channels);
+        fv_emit_take(b, "patches", projected, patches->prefix, x, n, channels);
+    }
+    fv_view out = x;
     if (fv_weight_present(&l->resize.w))
         out = fv_emit_rows(b, fv_grid_tokens(grid), channels);
     if (l->up > 1) {
-        const fv_deconv d = {.w = &l->resize.w,
-                             .bias = &l->resize.b,
-                             .in = x,
-                             .out = out,
-                             .from = from,
-                             .from_channels = channels,
-                             .channels = channels,
-                             .stride = l->up};
-        fv_emit_deconv(b, "finer", &d);
+        const fv_deconv finer = {.w = &l->resize.w,
+                                 .bias = &l->resize.b,
+                                 .in = x,
+                                 .out = out,
+                                 .from = from,
+                                 .from_channels = channels,
+                                 .channels = channels,
+                                 .stride = l->up};
+        fv_emit_deconv(b, "finer", &finer);
     } else if (l->down > 1) {
         const fv_conv c = {.w = &l->resize.w,
                            .bias = &l->resize.b,
@@ -232,6 +277,23 @@ static fv_view reassemble(const fv_dpt_level *l, fv_builder *b, fv_view projecte
         fv_emit_conv(b, "coarser", &c);
     }
     return fv_dpt_conv(b, "level's convolution", &l->conv, out, grid, 0, NULL);
+}
+
+/* Emits a level's features, resized to twice the size of the coarser level if they have another
+ * size. */
+static fv_view match(fv_builder *b, fv_view x, const fv_grid *own, const fv_grid *grid,
+                     uint32_t channels)
+{
+    if (own->width == grid->width && own->height == grid->height)
+        return x;
+    const fv_upsample u = {.in = x,
+                           .res = FV_NO_VIEW,
+                           .out = fv_emit_rows(b, fv_grid_tokens(grid), channels),
+                           .from = *own,
+                           .to = *grid,
+                           .channels = channels};
+    fv_emit_upsample(b, "size of the coarser level", &u);
+    return u.out;
 }
 
 /* Emits conv2 relu(conv1 relu(x)) + res. */
@@ -253,9 +315,14 @@ fv_view fv_dpt_fuse(const fv_dpt *d, fv_builder *b, const fv_view *projected, fv
     for (uint32_t i = d->levels; i-- > 0;) {
         const fv_dpt_level *l = &d->level[i];
         snprintf(b->scope, sizeof b->scope, "level %u", i + 1);
-        *grid = grid_of(l, &patches);
-        fv_view x = reassemble(l, b, projected[i], &patches, grid);
+        const fv_grid own = grid_of(l, &patches);
+        fv_view x = reassemble(d, l, b, projected[i], &patches, &own);
+        *grid = own;
         if (deep.id >= 0) {
+            if (d->doubles) {
+                *grid = (fv_grid){2 * below.width, 2 * below.height, 0, 0};
+                x = match(b, x, &own, grid, d->width);
+            }
             deep = fv_dpt_resize(b, "up", deep, &below, grid, d->width, x);
             x = unit(b, "unit of the level", &l->skipped, x, &deep, grid);
         }

@@ -14,7 +14,15 @@ typedef struct fv_dpt_unit {
     fv_layer conv1, conv2;
 } fv_dpt_unit;
 
+/* What a level does with the class token. */
+enum fv_dpt_readout {
+    FV_DPT_IGNORE,
+    FV_DPT_ADD,     /* adds it to each patch */
+    FV_DPT_PROJECT, /* computes each patch from the patch and the class token, with GELU */
+};
+
 typedef struct fv_dpt_level {
+    fv_layer readout; /* (width, 2 width), with FV_DPT_PROJECT */
     fv_layer project; /* projects the rows of a tap */
     /* the level's grid is `up` times finer than that of the patches, or `down` times coarser */
     uint32_t up, down;
@@ -27,17 +35,22 @@ typedef struct fv_dpt_level {
 
 typedef struct fv_dpt {
     uint32_t levels, width; /* width: channels of the fusion */
+    enum fv_dpt_readout readout;
+    /* Each level has twice the size of the coarser one, and its features are resized to that.
+     * Otherwise the coarser level is resized to the grid of the features. */
+    bool doubles;
     fv_dpt_level level[FV_DPT_LEVELS];
 } fv_dpt;
 
 /* Reads the tensors under `prefix` + "neck.", for a ViT of `width` channels. Sizes in `config` must
- * agree with those of the tensors. */
+ * agree with those of the tensors. `readout` and `doubles` must be set. */
 fovea_status fv_dpt_read(fv_dpt *d, fv_tensor_reader *t, const char *prefix,
                          const fv_config *config, uint32_t width);
 /* Visits every weight, for training. */
 void fv_dpt_weights(const fv_dpt *d, fv_weight_visit *visit, void *ctx);
 
-/* Emits the projection of level i's tap. `rows` has all tokens. */
+/* Emits the projection of level i's tap. `rows` has all tokens; the result has those, too, with
+ * FV_DPT_IGNORE, and else only the patches. */
 fv_view fv_dpt_project(const fv_dpt *d, fv_builder *b, uint32_t i, fv_view rows);
 /* Emits the fusion of all levels' projections into features of `width` columns. *grid is the grid
  * of the patches, and is set to the grid of the features. */
