@@ -8,7 +8,10 @@ included, must be within 5e-3 of the largest value of the float32 run; with bflo
 of plain ViTs. bfloat16 has 3 bits less, and its rounding errors are 8 times those of float16, so its other
 outputs must be within 2e-2. The models of DENSE may exceed these bounds if rounding of the weights alone
 does: then a float32 run of a rounded checkpoint measures that error, and twice as much is allowed, because
-values that are folded into weights are rounded after folding. A checkpoint in 16 bits, run with float32
+values that are folded into weights are rounded after folding. A threshold decides which keys a query of a model of
+SWITCHING sees, so that an error of rounding may change one key of a few: changing the weights of mask2former-02 at
+random by at most half a unit of float16 changes its classes by 3e-4 or, where a key changes, by 4e-3 to 6e-3, and
+its masks by up to 9e-3. Its bound for float16 is therefore that of bfloat16. A checkpoint in 16 bits, run with float32
 arithmetic, must give the same bits as the same numbers in float32. On every OpenCL device one model (with --long
 all, but in float16 only) runs with activations of the same 16-bit type, and must be within the same bounds of
 float32 on the CPU. With --sample only the models of tests/data run. Models of unknown families are skipped.
@@ -31,7 +34,9 @@ ALLOWED = {"f16": 5e-3, "bf16": 2e-2}
 ALLOWED_MAIN = 5e-3
 MAIN = ("logits", "last_hidden_state")
 PLAIN = ("vit-", "dinov2-", "clip-vision-", "siglip-")
-DENSE = ("depth-anything-", "dpt-", "eomt-", "mavit-fpn-", "mavit-retinanet-", "mavit-uper-", "rf-detr-", "vitpose-")
+DENSE = ("depth-anything-", "dpt-", "eomt-", "lw-detr-", "mask2former-", "mavit-fpn-", "mavit-retinanet-",
+         "mavit-uper-", "rf-detr-", "vitpose-")
+SWITCHING = ("mask2former-",)
 ON_DEVICES = ("siglip-01",)
 FASTER = ("neon-fp16", "neon-dot")  # levels with 16-bit multiplication, whose results differ from those of floats
 LOSSLESS = ("vit-01", "dinov2-01", "clip-vision-01", "siglip-01", "depth-anything-01", "rf-detr-01")
@@ -109,7 +114,7 @@ def compare(name, kind, got, exact, cost=None):
     main = next((n for n in MAIN if n in exact), None) if name.startswith(PLAIN) else None
     for output, (values, *_) in exact.items():
         e = test_golden.error(got[output][0], values) if output in got else float("inf")
-        allowed = ALLOWED_MAIN if output == main else ALLOWED[kind]
+        allowed = ALLOWED_MAIN if output == main else ALLOWED["bf16" if name.startswith(SWITCHING) else kind]
         if cost:
             allowed = max(allowed, 2 * test_golden.error(cost[output][0], values))
         if not e <= allowed:

@@ -55,7 +55,8 @@ class Dpt(unittest.TestCase):
             self.refused(model, '"levels" is not known', levels=4)
         self.refused(DINOV2, '"hidden_act" is "relu"', hidden_act="relu")
         self.refused(DINOV2, "swinv2", backbone={"model_type": "swinv2"})
-        self.refused(DINOV2, "would read 3 stages", backbone={"out_indices": [1, 2, 3], "out_features": None})
+        self.refused(DINOV2, '"backbone_config.out_indices" has 3 stages',
+                     backbone={"out_indices": [1, 2, 3], "out_features": None})
         self.refused(OWN, "readout_projects.0.0.weight", readout_type="project")
         for value in (None, [], [0, 1, 2, 4], [0, 1, 3, 2], [0, 1, 2, -1], [0, 1, 2, 1 << 40], "3", [0.5]):
             self.refused(OWN, '"backbone_out_indices', backbone_out_indices=value)

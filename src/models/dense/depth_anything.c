@@ -176,11 +176,12 @@ static fovea_status read_form(fovea_model *m, const fv_source *source, const fv_
     const fv_vit *v = &d->backbone.vit;
     FV_TRY(agree(config, "reassemble_hidden_size", v->width, "the backbone's width is"));
     FV_TRY(fv_dpt_read(&d->neck, &t, "", config, v->width));
+    const bool section = json_is_object(fv_config_get(config, "backbone_config"));
     if (d->neck.levels != d->backbone.taps)
-        return fv_fail(FOVEA_EFORMAT,
-                       "%s: the neck would read %u stages of the backbone, but its tensors have "
-                       "%u levels",
-                       config->file, d->backbone.taps, d->neck.levels);
+        return fv_fail(
+            FOVEA_EFORMAT, "%s: \"%s\" has %u stages, but the neck's tensors have %u levels",
+            config->file, section ? "backbone_config.out_indices" : "backbone_out_indices",
+            d->backbone.taps, d->neck.levels);
     FV_TRY(check_index(config, d->neck.levels));
     FV_TRY(read_head(d, &t, config, f));
     m->info.metric = d->act == FV_EPI_SIGMOID;
