@@ -334,7 +334,8 @@ class Model(Handle):
         if self._task_outputs is None:
             can = self.outputs
             levels = tuple(o for o in can if o.startswith(("cls.", "box.")))
-            tasks = (levels, ("logits", "pred_boxes", "pred_masks"), ("logits", "pred_boxes"), ("masks_queries_logits", "class_queries_logits"))
+            tasks = (levels, ("logits", "pred_boxes", "pred_masks"), ("logits", "pred_boxes"),
+                     ("masks_queries_logits", "class_queries_logits"))
             self._task_outputs = next((t for t in tasks if t and set(t) <= set(can)), ())
         return self._task_outputs
 
