@@ -63,6 +63,20 @@ static void subject_on(char out[FV_WISDOM_SUBJECT], const struct search *s, cons
     fv_advice_plan_key(out, s->plan->model, &o);
 }
 
+/* The key of a device in wisdom, found by that of the device before it is opened. */
+struct tuned {
+    const char *listed;
+    char key[FV_WISDOM_DEVICE]; /* "" if the device was not tuned */
+};
+
+static fovea_status look_for_device(void *ctx, const fv_fact *f)
+{
+    struct tuned *t = ctx;
+    if (f->kind == FV_FACT_PLAN && fv_wisdom_same_device(f->device, t->listed))
+        strcpy(t->key, f->device);
+    return FOVEA_OK;
+}
+
 /* Finds the fastest device that is faster than the CPU. Returns false if there is no such device.
  * Opens drivers only if wisdom has a fact about one of their devices. */
 static bool find_faster(char id[32], struct search *s)
@@ -74,12 +88,18 @@ static bool find_faster(char id[32], struct search *s)
         return false;
     bool better = false;
     for (size_t i = 0; fovea_device_list(i, &other); i++) {
-        char key[FV_WISDOM_DEVICE], subject[FV_WISDOM_SUBJECT], backend[32];
+        char listed[FV_WISDOM_DEVICE], subject[FV_WISDOM_SUBJECT], backend[32];
+        struct tuned tuned = {.listed = listed};
         strcpy(backend, other.id);
         backend[strcspn(backend, ":")] = 0;
-        fv_wisdom_device_key(key, backend, &other, 1);
-        subject_on(subject, s, key, &other);
-        const double seconds = strcmp(backend, "cpu") == 0 ? INFINITY : seconds_on(key, subject);
+        if (strcmp(backend, "cpu") == 0)
+            continue;
+        fv_wisdom_device_key(listed, backend, &other, 1);
+        fv_wisdom_each(fv_wisdom_global(), look_for_device, &tuned);
+        if (!*tuned.key)
+            continue;
+        subject_on(subject, s, tuned.key, &other);
+        const double seconds = seconds_on(tuned.key, subject);
         if (seconds < below) {
             strcpy(id, other.id);
             below = seconds;

@@ -102,6 +102,9 @@ void fv_wisdom_device_key(char out[FV_WISDOM_DEVICE], const char *backend,
                           const fovea_device_info *info, uint32_t threads);
 /* Returns whether two keys have the same backend and features. */
 bool fv_wisdom_same_family(const char *a, const char *b);
+/* Returns whether two keys are of the same device and driver, whatever their features: only an open
+ * device knows which of its features work. */
+bool fv_wisdom_same_device(const char *a, const char *b);
 
 /* Makes the key of a problem. Numbers of tokens are rounded to powers of the square root of 2, then
  * moved by `away` such powers. Numbers that the planner chooses, such as the number of reduction

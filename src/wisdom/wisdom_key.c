@@ -45,6 +45,13 @@ bool fv_wisdom_same_family(const char *a, const char *b)
     return n == family(b) && memcmp(a, b, n) == 0;
 }
 
+bool fv_wisdom_same_device(const char *a, const char *b)
+{
+    const size_t backend = strcspn(a, "|");
+    return backend == strcspn(b, "|") && memcmp(a, b, backend) == 0 &&
+           strcmp(a + family(a), b + family(b)) == 0;
+}
+
 /* ---- problems ---- */
 
 /* Rounds n to a power 2^(k/2), then adds `away` to k. A single row is not rounded. */
