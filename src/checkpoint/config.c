@@ -182,21 +182,24 @@ fovea_status fv_config_section(fv_config *out, const fv_config *c, const char *k
 
 fovea_status fv_config_tower(fv_config *out, const fv_config *c)
 {
+    /* Where models keep the section if they have no "vision_config"; the first that exists counts.
+     */
     static const struct {
-        const char *outer, *inner, *name;
-    } others[] = {
+        const char *section, *subsection, *path;
+    } places[] = {
         {"image_config", NULL, "image_config"},
         {"vlm_config", "vision_config", "vlm_config.vision_config"},
         {"encoder", "vision_config", "encoder.vision_config"},
         {"encoder", NULL, "encoder"},
     };
+    const size_t count = sizeof places / sizeof *places;
     FV_TRY(fv_config_section(out, c, "vision_config"));
-    for (size_t i = 0; i < sizeof others / sizeof *others && !out->object; i++) {
-        json_t *section = json_object_get(c->object, others[i].outer);
-        if (others[i].inner)
-            section = json_object_get(section, others[i].inner);
-        if (json_is_object(section))
-            *out = (fv_config){c->file, others[i].name, section};
+    for (size_t i = 0; !out->object && i < count; i++) {
+        json_t *tower = json_object_get(c->object, places[i].section);
+        if (places[i].subsection)
+            tower = json_object_get(tower, places[i].subsection);
+        if (json_is_object(tower))
+            *out = (fv_config){c->file, places[i].path, tower};
     }
     return FOVEA_OK;
 }

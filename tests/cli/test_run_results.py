@@ -15,6 +15,7 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, ".."))
 import counted
+import run_lengths
 
 np = counted.need("numpy")
 
@@ -58,21 +59,6 @@ def read_png(path):
     palette = parts.get(b"PLTE")
     return (rows.reshape(height, width, channels),
             np.frombuffer(palette, np.uint8).reshape(-1, 3) if palette else None)
-
-
-def unpacked(counts):
-    """Decodes COCO's compressed run lengths."""
-    runs, at = [], 0
-    while at < len(counts):
-        value, shift, more = 0, 0, True
-        while more:
-            c = ord(counts[at]) - 48
-            value |= (c & 31) << shift
-            more, at, shift = bool(c & 32), at + 1, shift + 5
-            if not more and c & 16:
-                value |= -1 << shift
-        runs.append(value + (runs[-2] if len(runs) > 2 else 0))
-    return runs
 
 
 class Results(unittest.TestCase):
@@ -133,7 +119,7 @@ class Results(unittest.TestCase):
             records = self.masks(rule)
             self.assertGreater(len(records), 0)
             for m in records:
-                runs = unpacked(m["segmentation"]["counts"])
+                runs = run_lengths.unpacked(m["segmentation"]["counts"])
                 self.assertEqual(m["segmentation"]["size"], [HIGH, WIDE])
                 self.assertEqual(sum(runs), HIGH * WIDE)
                 inside = np.repeat(np.arange(len(runs)) % 2, runs).reshape(WIDE, HIGH).T

@@ -15,6 +15,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import run_lengths
+
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 GOLDEN, MASKS = os.path.join(MODELS, "rf-detr-02"), os.path.join(MODELS, "rf-detr-seg-01")
 LW = os.path.join(MODELS, "lw-detr-01")
@@ -34,18 +37,8 @@ def enlarged(grid, columns, rows, x, width, y, height):
 
 
 def unrolled(counts):
-    """The pixels of COCO's compressed run lengths, column by column."""
-    runs, at = [], 0
-    while at < len(counts):
-        value, shift, more = 0, 0, True
-        while more:
-            c = ord(counts[at]) - 48
-            value |= (c & 31) << shift
-            more, at, shift = bool(c & 32), at + 1, shift + 5
-            if not more and c & 16:
-                value |= -1 << shift
-        runs.append(value + (runs[-2] if len(runs) > 2 else 0))
-    return [i % 2 for i, n in enumerate(runs) for _ in range(n)]
+    """Whether each pixel is in the mask, column by column."""
+    return [i % 2 for i, n in enumerate(run_lengths.unpacked(counts)) for _ in range(n)]
 
 
 class RfDetr(unittest.TestCase):

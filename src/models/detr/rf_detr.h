@@ -80,10 +80,12 @@ typedef struct fv_detr_names {
     const char *backbone_type;
     enum fv_vit_kind kind; /* of the backbone */
     const char *windows;   /* field that lists the blocks that attend in windows */
-    const char *backbone, *projector, *transformer, *decoder;
-    /* Of the projector: its parts, and what a convolution consists of. */
-    const char *first, *last, *pair, *pair_part, *projected, *conv, *norm;
-    const char *query, *reference;
+    /* Prefixes. All projectors have `projectors`; the one of the only scale has `projector`. */
+    const char *backbone, *projectors, *projector, *transformer, *decoder;
+    /* Stems in the projector. `pair` is the format of a pair's first convolution, `pair_part` that
+     * of a convolution of a pair with its norm. norm: the norm after a convolution. */
+    const char *first, *last, *pair, *pair_part, *projected, *norm;
+    const char *query, *reference; /* the learned rows and boxes of the queries */
     /* Of a layer of the decoder. q is NULL if q, k and v are one tensor. */
     const char *q, *k, *v, *self_out, *norms[3], *fc1, *fc2;
     const char *decoder_norm;

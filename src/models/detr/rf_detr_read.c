@@ -197,7 +197,7 @@ static fovea_status read_conv(reader *r, fv_rf_detr_conv *c, const char *stem, u
     const uint32_t taps = size * size;
     const uint64_t shape[4] = {out, in, size, size};
     const fv_tensor *t;
-    snprintf(conv, sizeof conv, "%s%s", stem, of(r)->conv);
+    snprintf(conv, sizeof conv, "%sconv.", stem);
     snprintf(norm, sizeof norm, "%s%s", stem, of(r)->norm);
     if (roles(r)->lw)
         return fv_fold(&c->conv, &r->t, of(r)->projector,
@@ -243,7 +243,7 @@ static fovea_status read_projector(reader *r)
             FOVEA_EFORMAT,
             "%s: \"d_model\" is %u; it must be a multiple of 4, because a box has four numbers",
             r->config->file, d->width);
-    snprintf(stem, sizeof stem, "%s%s", n->first, n->conv);
+    snprintf(stem, sizeof stem, "%sconv.", n->first);
     FV_TRY(fv_reader_dimension(&d->half, &r->t, n->projector, stem, "weight", 0,
                                "width of the projector", FV_VIT_WIDTH_MOST));
     d->half /= 2;
@@ -261,9 +261,7 @@ static fovea_status read_projector(reader *r)
     }
     FV_TRY(read_conv(r, &d->last, n->last, d->width, (2 + d->pairs) * d->half, 1));
     FV_TRY(fv_reader_norm(&d->projected, &r->t, n->projector, n->projected, d->width));
-    snprintf(stem, sizeof stem, "%.*s", (int)(strstr(n->projector, "projector.") - n->projector),
-             n->projector);
-    return fv_reader_all_used(&r->t, stem);
+    return fv_reader_all_used(&r->t, n->projectors);
 }
 
 /* ---- proposals and queries ---- */
@@ -322,33 +320,25 @@ static fovea_status read_queries(reader *r, fv_weight *w, const char *stem, uint
 
 /* ---- the decoder ---- */
 
-/* Stacks the tensors of q and k. */
+/* Reads q, k and v from separate tensors, and stacks q and k. */
 static fovea_status read_separate(reader *r, fv_rf_detr_layer *l, const char *prefix)
 {
     const fv_detr_names *n = of(r);
-    const uint32_t width = roles(r)->width;
-    const char *const stem[] = {n->q, n->k};
-    l->qk.w = (fv_weight){.rows = 2 * width, .cols = width};
-    l->qk.b = (fv_weight){.rows = 1, .cols = 2 * width};
+    const uint32_t width = roles(r)->width, rows[] = {width, width};
+    const char *const qk[] = {n->q, n->k};
     bool biased = true;
     FV_TRY(fv_config_bool(&biased, r->config, "attention_bias"));
-    if (!biased) {
-        l->qk.b = (fv_weight){.rows = 0};
-        FV_TRY(fv_reader_matrix(&l->v.w, &r->t, prefix, n->v, "weight", width, width));
-        FV_TRY(
-            fv_reader_matrix(&l->self_out.w, &r->t, prefix, n->self_out, "weight", width, width));
-    } else {
+    if (biased) {
+        FV_TRY(fv_reader_stacked(&l->qk, &r->t, prefix, qk, rows, 2, width));
         FV_TRY(fv_reader_linear(&l->v, &r->t, prefix, n->v, width, width));
-        FV_TRY(fv_reader_linear(&l->self_out, &r->t, prefix, n->self_out, width, width));
+        return fv_reader_linear(&l->self_out, &r->t, prefix, n->self_out, width, width);
     }
-    for (uint32_t i = 0; i < 2; i++) {
-        FV_TRY(fv_reader_part(&l->qk.w, &r->t, prefix, stem[i], "weight",
+    l->qk.w = (fv_weight){.rows = 2 * width, .cols = width};
+    for (uint32_t i = 0; i < 2; i++)
+        FV_TRY(fv_reader_part(&l->qk.w, &r->t, prefix, qk[i], "weight",
                               (fv_weight_part){.row0 = i * width, .rows = width, .cols = width}));
-        if (biased)
-            FV_TRY(fv_reader_part(&l->qk.b, &r->t, prefix, stem[i], "bias",
-                                  (fv_weight_part){.rows = 1, .col0 = i * width, .cols = width}));
-    }
-    return FOVEA_OK;
+    FV_TRY(fv_reader_matrix(&l->v.w, &r->t, prefix, n->v, "weight", width, width));
+    return fv_reader_matrix(&l->self_out.w, &r->t, prefix, n->self_out, "weight", width, width);
 }
 
 static fovea_status read_self_attention(reader *r, fv_rf_detr_layer *l, const char *prefix)

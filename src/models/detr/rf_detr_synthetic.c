@@ -39,7 +39,7 @@ typedef struct context {
 
 static void convolution(const context *c, uint32_t out, uint32_t in, uint32_t size)
 {
-    fv_synthetic_matrix(c->m, c->n->conv, out, in, size, 1);
+    fv_synthetic_matrix(c->m, "conv.", out, in, size, 1);
     if (c->lw)
         fv_synthetic_batchnorm(c->m, c->n->norm, out, 0.1f);
     else
