@@ -295,7 +295,8 @@ class Classification(Case):
                             ("\n".join(["x"] * 10 + names), "the model has only 10")):
             self.write("o.txt", text.encode())
             self.refused("--data", "data", "--class-order", "o.txt", model=VIT, code=7, words=words)
-        self.refused("--data", "data", "--class-order", "size", model=VIT, code=7, words="name, number or a file")
+        self.refused("--data", "data", "--class-order", "size", model=VIT, code=7,
+                     words="name, number or the path of an existing file")
 
     def test_folders_in_class_folders(self):
         want = self.folders("class_%d".__mod__, inner="more/deep")
