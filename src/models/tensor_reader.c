@@ -87,6 +87,16 @@ bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem,
     return true;
 }
 
+fovea_status fv_reader_enter(fv_tensor_reader *t, const char *prefix)
+{
+    const size_t n = strlen(t->root);
+    if (n + strlen(prefix) >= sizeof t->root)
+        return fv_fail(FOVEA_EFORMAT, "%s: the prefix \"%.60s%s\" of its tensors is too long",
+                       t->source->name, t->root, prefix);
+    snprintf(t->root + n, sizeof t->root - n, "%s", prefix);
+    return FOVEA_OK;
+}
+
 bool fv_reader_find_outside(fv_tensor_reader *out, const fv_tensor_reader *t, const char *stem,
                             const char *part)
 {

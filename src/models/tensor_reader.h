@@ -41,6 +41,9 @@ void fv_reader_begin(fv_tensor_reader *t);
  * unchanged. */
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part);
 
+/* Appends a prefix to the root. Returns FOVEA_EFORMAT if it does not fit. */
+fovea_status fv_reader_enter(fv_tensor_reader *t, const char *prefix);
+
 /* Copies the reader for a part outside the encoder, such as a head. The copy's root is the root of
  * `t`, or the longest prefix of that root under which the checkpoint has this tensor. Returns false
  * if there is no such tensor; *out is then equal to *t. */

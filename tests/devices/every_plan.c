@@ -227,13 +227,34 @@ static void look_at_operations(fovea_device *device)
 
 uint32_t every_plan(fovea_device *device, every_plan_look *each)
 {
-    static const char *const models[] = {
-        "vit-b16",           "dinov2-s",     "dinov3-s",         "beitv2-b16",  "clip-b16",
-        "siglip-b16",        "owlv2-b16",    "mavit-t",          "mavit-t-fpn", "mavit-t-upernet",
-        "mavit-t-retinanet", "nalaformer-t", "pola-pvt-t",       "pola-swin-t", "sam-b16",
-        "depth-anything-s",  "vitpose-s",    "vitpose-s-simple", "eomt-s",      "eomt-dinov3-s",
-        "rf-detr-n",         "rf-detr-b",    "rf-detr-seg-n",    "lw-detr-t",   "mask2former-s",
-        "dpt-dinov2-s",      "dpt-l"};
+    static const char *const models[] = {"vit-b16",
+                                         "dinov2-s",
+                                         "dinov3-s",
+                                         "beitv2-b16",
+                                         "clip-b16",
+                                         "siglip-b16",
+                                         "owlv2-b16",
+                                         "mavit-t",
+                                         "mavit-t-fpn",
+                                         "mavit-t-upernet",
+                                         "mavit-t-retinanet",
+                                         "nalaformer-t",
+                                         "pola-pvt-t",
+                                         "pola-swin-t",
+                                         "sam-b16",
+                                         "depth-anything-s",
+                                         "vitpose-s",
+                                         "vitpose-s-simple",
+                                         "eomt-s",
+                                         "eomt-dinov3-s",
+                                         "rf-detr-n",
+                                         "rf-detr-b",
+                                         "rf-detr-seg-n",
+                                         "lw-detr-t",
+                                         "mask2former-s",
+                                         "dpt-dinov2-s",
+                                         "dpt-l",
+                                         "swin-t"};
     static const char *const languages[] = {"transformer-340m",    "retnet-340m",
                                             "sla-gla-340m",        "delta-net-340m",
                                             "gated-deltanet-340m", "sla-gated-deltanet-340m"};

@@ -232,6 +232,8 @@ static bool is_later(const char *name, uint32_t blocks)
 {
     static const char *const before[] = {"blocks.", "encoder.layer.", "encoder.layers."};
     const char *at = strstr(name, "block"); /* "blockSTAGE.NUMBER." */
+    if (strstr(name, "downsample"))         /* between stages */
+        return false;
     at = at && at[5] != 's' ? strchr(at, '.') + 1 : NULL;
     if (strncmp(name, "layer.", 6) == 0) /* DINOv3's */
         at = name + 6;
@@ -239,7 +241,7 @@ static bool is_later(const char *name, uint32_t blocks)
         at = strstr(name, before[i]);
         at = at ? at + strlen(before[i]) : NULL;
     }
-    if (!at && strncmp(name, "layers.", 7) == 0 && !strstr(name, "downsample")) /* EoMT's */
+    if (!at && strncmp(name, "layers.", 7) == 0) /* EoMT's */
         at = name + 7;
     return at && strtoul(at, NULL, 10) >= blocks;
 }
@@ -433,7 +435,8 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "lw-detr-t",
                                          "eomt-dinov3-s",
                                          "mask2former-s",
-                                         "dpt-dinov2-s"};
+                                         "dpt-dinov2-s",
+                                         "swin-t"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";

@@ -12,7 +12,7 @@ static const char *const models[] = {
     "pola-pvt-t",        "pola-swin-t",  "mavit-t-fpn",   "mavit-t-upernet",
     "mavit-t-retinanet", "rf-detr-s",    "eomt-s",        "depth-anything-s",
     "vitpose-s",         "sam-b16",      "rf-detr-seg-n", "lw-detr-t",
-    "mask2former-s",     "dpt-dinov2-s", "dpt-l",
+    "mask2former-s",     "dpt-dinov2-s", "dpt-l",         "swin-t",
 };
 
 static const struct {

@@ -45,6 +45,8 @@ static const struct subject {
     {"synthetic:pola-swin-t", NULL, 106, 75},
     {GOLDEN "timm-samvit-01", NULL, 133, 96},
     {GOLDEN "timm-samvit-01", "linear:elu1", 200, 180},
+    {GOLDEN "swin-01", NULL, 37, 50},
+    {GOLDEN "swin-02", NULL, 26, 18},
     {"synthetic:depth-anything-s", NULL, 42, 28},
     {"synthetic:vitpose-s", NULL, 48, 32},
     {GOLDEN "eomt-masked-01", NULL, 0, 0},

@@ -210,10 +210,13 @@ void fv_pola_classify(const fv_pola_context *c, fv_view rows)
 {
     fv_builder *b = c->b;
     const fv_pola *p = c->p;
-    if (!fv_emit_wants(b, "logits"))
+    const bool classifies = fv_emit_wants(b, "logits");
+    fv_view pooled = fv_emit_output(b, "pooler_output", 1, c->s->width, NULL, classifies);
+    if (pooled.id < 0)
         return;
-    fv_view pooled = fv_emit_rows(b, 1, c->s->width);
     fv_emit_mean(b, "mean of tokens", rows, &c->grid, c->s->width, pooled);
+    if (!classifies)
+        return;
     fv_layer_write(
         b, "head", &p->head, pooled,
         fv_emit_task_output(b, "logits", FOVEA_OUTPUT_LOGITS, 1, p->head.w.rows, NULL, false), 1);

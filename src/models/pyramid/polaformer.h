@@ -1,5 +1,5 @@
-/* polaformer.h: Pola-PVT and Pola-Swin: stages of blocks on increasingly coarse grids, and the
- * functions for reading and computing them that both families share. */
+/* polaformer.h: Pola-PVT, Pola-Swin and Swin: stages of blocks on increasingly coarse grids, and
+ * the functions for reading and computing them that these families share. */
 #ifndef FOVEA_SRC_MODELS_POLAFORMER_H
 #define FOVEA_SRC_MODELS_POLAFORMER_H
 
@@ -51,6 +51,7 @@ typedef struct fv_pola {
     float qk_scale; /* scale of softmax blocks; 0 for 1 / sqrt(head dimension) */
     /* a position table with the right number of rows is used without resizing, on any grid */
     bool by_count;
+    bool always_shift; /* Swin: odd blocks shift on grids that are not larger than a window too */
     fv_pola_stage stage[FV_POLA_STAGES];
     fv_layer norm; /* Swin: before the head; absent in dense backbones */
     fv_layer head; /* may be absent */
@@ -65,8 +66,10 @@ static inline uint32_t fv_pola_head_dim(const fv_pola_stage *s)
 
 typedef struct fv_pola_reader {
     fv_tensor_reader t;
+    fv_tensor_reader outer; /* for the parts around the stages; `t` may have a longer root */
     const fv_config *config;
     fv_pola *p;
+    const char *head;  /* stem of the classification head */
     const char *kinds; /* attn_type: one letter per stage; or NULL */
     uint32_t mixed;    /* number of leading linear blocks in 'M' stages */
     char block[64];    /* prefix of the block being read */
@@ -106,8 +109,11 @@ fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const
 fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_pola_block *b,
                                 uint64_t keys);
 
-/* Sets up r for m and allocates the roles. `first` is the stem of a tensor that every such model
- * has. */
+/* Sets up r for m and allocates the roles. */
+fovea_status fv_pola_begin(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
+                           const fv_config *config);
+/* Does the same for a PolaFormer: also checks the fields of its configuration, and finds the root
+ * of its tensors. `first` is the stem of a tensor that every such model has. */
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
                            const fv_config *config, const char *first);
 /* Returns the number of classes of the head to add for training, or 0 for no head. */
@@ -174,7 +180,7 @@ void fv_pola_offer_stage(fv_pola_context *c, float eps);
  * trained. */
 void fv_pola_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
                      void *ctx);
-/* Emits the mean of the tokens, and the head on it. */
+/* Emits the mean of the tokens, "pooler_output", and the head on it. */
 void fv_pola_classify(const fv_pola_context *c, fv_view rows);
 
 #endif

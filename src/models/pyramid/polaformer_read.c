@@ -261,28 +261,38 @@ static fovea_status read_head(fv_pola_reader *r)
 {
     fv_pola *p = r->p;
     const uint32_t width = p->stage[p->stages - 1].width, wanted = fv_pola_new_classes(r);
-    const fv_tensor *t = fv_reader_find(&r->t, "", "head.", "weight");
+    const fv_tensor *t = fv_reader_find(&r->outer, "", r->head, "weight");
     uint32_t classes = fv_tensor_dimension(t, 0);
     if (t)
         FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
     if (wanted && fv_tensor_dimension(t, 0) != wanted)
-        FV_TRY(fv_reader_put_head(&r->t, "head.", wanted, width));
+        FV_TRY(fv_reader_put_head(&r->outer, r->head, wanted, width));
     classes = wanted ? wanted : classes;
-    return classes ? fv_reader_linear(&p->head, &r->t, "", "head.", classes, width) : FOVEA_OK;
+    return classes ? fv_reader_linear(&p->head, &r->outer, "", r->head, classes, width) : FOVEA_OK;
 }
 
 /* ---- the model ---- */
 
+fovea_status fv_pola_begin(fv_pola_reader *r, fovea_model *m, const fv_source *source,
+                           const fv_config *config)
+{
+    *r = (fv_pola_reader){
+        .t = {.m = m, .source = source, .config = config->file}, .config = config, .head = "head."};
+    snprintf(m->info.type, sizeof m->info.type, "%s", m->family->name);
+    FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pola), FV_MEM_MODEL, "roles"));
+    r->p = m->roles;
+    fv_reader_begin(&r->t);
+    r->outer = r->t;
+    return FOVEA_OK;
+}
+
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const fv_source *source,
                            const fv_config *config, const char *first)
 {
-    *r =
-        (fv_pola_reader){.t = {.m = m, .source = source, .config = config->file}, .config = config};
-    snprintf(m->info.type, sizeof m->info.type, "%s", m->family->name);
     FV_TRY(fv_fields_check_pyramid(config));
-    FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pola), FV_MEM_MODEL, "roles"));
-    r->p = m->roles;
+    FV_TRY(fv_pola_begin(r, m, source, config));
     fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is missing, its reader fails */
+    r->outer = r->t;
     return FOVEA_OK;
 }
 
@@ -306,15 +316,15 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
     uint64_t blocks = 0;
     for (uint32_t i = 0; i < p->stages; i++)
         blocks += p->stage[i].depth;
-    FV_TRY(FV_MEM_ARRAY(&r->t.m->outputs, 2ull * p->stages + 4 + FV_DECODER_OUTPUTS + 2 * blocks,
+    FV_TRY(FV_MEM_ARRAY(&r->t.m->outputs, 2ull * p->stages + 5 + FV_DECODER_OUTPUTS + 2 * blocks,
                         FV_MEM_MODEL, "list of outputs"));
     FV_TRY(fv_decoder_read(r->t.m, r->t.source, r->config, width, p->stages));
     if (!r->t.m->decoder)
         FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     FV_TRY(fv_decoder_list(r->t.m));
     /* Unread weights would make the result silently wrong; only other heads may be skipped. */
-    fv_reader_leave(&r->t, "", "head");
-    return fv_reader_all_used(&r->t, "");
+    fv_reader_leave(&r->outer, "", "head");
+    return fv_reader_all_used(&r->outer, "");
 }
 
 fovea_status fv_pola_list_blocks(const fv_pola_reader *r)
