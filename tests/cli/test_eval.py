@@ -484,7 +484,7 @@ class Detection(Case):
         os.remove(self.path("truth.json"))
         self.refused(*args, model=DETECTOR, code=7, words="truth.json")
         self.truth(coco)
-        self.refused(*args, model=VIT, code=2, words="is not a detector")
+        self.refused(*args, model=VIT, code=2, words="finds neither boxes nor masks")
         self.write("classes/a/0.ppm", ppm(self.noise()))
         self.refused("--data", "classes", model=DETECTOR, code=2, words="no classification head")
         self.refused(*args, "--against", VIT, model=DETECTOR, code=1, words="one of them at a time")

@@ -6,27 +6,23 @@
 
 #include "json/json.h"
 
-#define WHERE 96 /* bytes that suffice for "annotations[860000].bbox[2]" */
-
-/* Reports that the value at `where` in the file is not what is expected. */
-static int wrong(const annotations *a, const char *where, const json_t *value, const char *expected)
+int annotations_wrong(const annotations *a, const char *where, const json_t *value,
+                      const char *expected)
 {
     char shown[FV_JSON_SHOWN];
     return cli_fail(CLI_INPUT, "--annotations %s: %s is %s; it must be %s", a->path, where,
                     fv_json_show(shown, value), expected);
 }
 
-/* Reports the same error for a member of item i in a list. */
-static int wrong_member(const annotations *a, const char *list, size_t i, const char *key,
-                        const json_t *value, const char *expected)
+int annotations_wrong_member(const annotations *a, const char *list, size_t i, const char *key,
+                             const json_t *value, const char *expected)
 {
-    char where[WHERE];
+    char where[ANNOTATIONS_WHERE];
     snprintf(where, sizeof where, "%s[%zu].%s", list, i, key);
-    return wrong(a, where, value, expected);
+    return annotations_wrong(a, where, value, expected);
 }
 
-/* Returns a member of an object, or NULL if it is absent or null. */
-static const json_t *member(const json_t *object, const char *key)
+const json_t *annotations_member(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_null(value) ? NULL : value;
@@ -70,19 +66,20 @@ static int read_item(annotations_item *out, const annotations *a, const char *ke
                      const json_t *from)
 {
     const bool image = strcmp(key, "images") == 0;
-    const json_t *name = member(from, image ? "file_name" : "name"), *id = member(from, "id");
+    const json_t *name = annotations_member(from, image ? "file_name" : "name"),
+                 *id = annotations_member(from, "id");
     if (image && !name) /* LVIS */
-        name = member(from, "coco_url");
+        name = annotations_member(from, "coco_url");
     char buffer[FV_JSON_ID];
     const char *text = fv_json_id(buffer, id);
     if (!text)
-        return wrong_member(a, key, i, "id", id, an_id);
+        return annotations_wrong_member(a, key, i, "id", id, an_id);
     out->id = cli_text("%s", text);
     out->at = i;
     if (image && (!json_is_string(name) || json_string_length(name) == 0))
-        return wrong_member(a, key, i, "file_name", name, "a file name");
+        return annotations_wrong_member(a, key, i, "file_name", name, "a file name");
     if (name && !fv_json_id(buffer, name))
-        return wrong_member(a, key, i, "name", name, "a string");
+        return annotations_wrong_member(a, key, i, "name", name, "a string");
     if (image)
         read_file_name(out, json_string_value(name));
     else if (name)
@@ -152,15 +149,24 @@ static size_t place(const annotations_item *list, size_t n, const char *id)
 
 static const char objects[] = "annotations";
 
-static int find(uint32_t *out, const annotations *a, const annotations_item *list, size_t n,
-                size_t i, const json_t *from, const char *key)
+int annotations_find(uint32_t *out, const annotations *a, const annotations_item *among, size_t n,
+                     const char *list, size_t i, const json_t *from, const char *key)
 {
     char buffer[FV_JSON_ID];
-    const json_t *value = member(from, key);
+    const json_t *value = annotations_member(from, key);
     const char *id = fv_json_id(buffer, value);
     if (!id)
-        return wrong_member(a, objects, i, key, value, an_id);
-    *out = (uint32_t)place(list, n, id);
+        return annotations_wrong_member(a, list, i, key, value, an_id);
+    *out = (uint32_t)place(among, n, id);
+    return CLI_OK;
+}
+
+int annotations_flag(bool *out, const annotations *a, const char *list, size_t i,
+                     const json_t *from, const char *key)
+{
+    const json_t *value = annotations_member(from, key);
+    if (value && !fv_json_flag(out, value))
+        return annotations_wrong_member(a, list, i, key, value, "0 or 1");
     return CLI_OK;
 }
 
@@ -168,38 +174,38 @@ static int read_box(box_shape *out, const annotations *a, size_t i, const json_t
 {
     double *const side[] = {&out->x, &out->y, &out->width, &out->height};
     if (json_array_size(box) != 4)
-        return wrong_member(a, objects, i, "bbox", box, "[x, y, width, height] in pixels");
+        return annotations_wrong_member(a, objects, i, "bbox", box,
+                                        "[x, y, width, height] in pixels");
     for (size_t k = 0; k < 4; k++) {
         const json_t *value = json_array_get(box, k);
-        char where[WHERE];
+        char where[ANNOTATIONS_WHERE];
         snprintf(where, sizeof where, "%s[%zu].bbox[%zu]", objects, i, k);
         if (!fv_json_number(side[k], value))
-            return wrong(a, where, value, "a number");
+            return annotations_wrong(a, where, value, "a number");
         if (k >= 2 && *side[k] < 0)
-            return wrong(a, where, value, "a number that is not negative");
+            return annotations_wrong(a, where, value, "a number that is not negative");
     }
     return CLI_OK;
 }
 
 /* Reads annotation i. Sets *listed to whether its image and category are listed; if they are not,
  * its other members are not checked. */
-static int read_object(box_truth *out, bool *listed, const annotations *a, size_t i,
+static int read_object(object_truth *out, bool *listed, const annotations *a, size_t i,
                        const json_t *from)
 {
-    const json_t *area = member(from, "area"), *crowd = member(from, "iscrowd");
-    *out = (box_truth){0};
-    CLI_TRY(find(&out->image, a, a->image, a->images, i, from, "image_id"));
-    CLI_TRY(find(&out->category, a, a->category, a->categories, i, from, "category_id"));
+    const json_t *area = annotations_member(from, "area");
+    *out = (object_truth){0};
+    CLI_TRY(annotations_find(&out->image, a, a->image, a->images, objects, i, from, "image_id"));
+    CLI_TRY(annotations_find(&out->category, a, a->category, a->categories, objects, i, from,
+                             "category_id"));
     *listed = out->image < a->images && out->category < a->categories;
     if (!*listed)
         return CLI_OK;
-    CLI_TRY(read_box(&out->box, a, i, member(from, "bbox")));
+    CLI_TRY(read_box(&out->box, a, i, annotations_member(from, "bbox")));
     out->area = out->box.width * out->box.height;
     if (area && !fv_json_number(&out->area, area))
-        return wrong_member(a, objects, i, "area", area, "a number");
-    if (crowd && !fv_json_flag(&out->crowd, crowd))
-        return wrong_member(a, objects, i, "iscrowd", crowd, "0 or 1");
-    return CLI_OK;
+        return annotations_wrong_member(a, objects, i, "area", area, "a number");
+    return annotations_flag(&out->crowd, a, objects, i, from, "iscrowd");
 }
 
 /* Reports annotations without a listed image and category. They are not an error, because files
@@ -210,11 +216,11 @@ static int tell_strays(const annotations *a, size_t strays, size_t first)
     uint32_t image = 0;
     if (strays == 0)
         return CLI_OK;
-    CLI_TRY(find(&image, a, a->image, a->images, first, from, "image_id"));
+    CLI_TRY(annotations_find(&image, a, a->image, a->images, objects, first, from, "image_id"));
     const bool of_image = image == a->images;
     const char *key = of_image ? "image_id" : "category_id";
     char buffer[FV_JSON_ID];
-    const char *id = fv_json_id(buffer, member(from, key));
+    const char *id = fv_json_id(buffer, annotations_member(from, key));
     if (a->n == 0)
         return cli_fail(CLI_INPUT,
                         "--annotations %s: none of its %zu annotations refers to a listed image "
@@ -231,14 +237,20 @@ static int read_objects(annotations *a)
     const json_t *list = json_object_get(a->root, objects);
     size_t strays = 0, first = 0;
     if (!json_is_array(list))
-        return wrong(a, objects, list, "a list");
+        return annotations_wrong(a, objects, list, "a list");
     a->object = cli_alloc(json_array_size(list) + 1, sizeof *a->object);
+    a->at = cli_alloc(json_array_size(list) + 1, sizeof *a->at);
     for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *from = json_array_get(list, i);
         bool listed;
-        CLI_TRY(read_object(&a->object[a->n], &listed, a, i, json_array_get(list, i)));
+        CLI_TRY(read_object(&a->object[a->n], &listed, a, i, from));
         if (!listed && strays++ == 0)
             first = i;
-        a->n += listed;
+        if (!listed)
+            continue;
+        a->at[a->n++] = i;
+        a->outlined += json_object_size(annotations_member(from, "segmentation")) > 0 ||
+                       json_array_size(annotations_member(from, "segmentation")) > 0;
     }
     return tell_strays(a, strays, first);
 }
@@ -254,7 +266,7 @@ int annotations_read(annotations *a, const char *path)
                         path);
     CLI_TRY(read_items(&a->image, &a->images, a, "images"));
     CLI_TRY(read_items(&a->category, &a->categories, a, "categories"));
-    return read_objects(a);
+    return annotations_are_panoptic(a) ? annotations_read_segments(a) : read_objects(a);
 }
 
 static void free_items(annotations_item *list, size_t n)
@@ -271,6 +283,11 @@ void annotations_free(annotations *a)
     json_decref(a->root);
     free_items(a->image, a->images);
     free_items(a->category, a->categories);
+    for (size_t i = 0; a->mask && i < a->n; i++)
+        run_lengths_free(&a->mask[i]);
+    free(a->mask);
     free(a->object);
+    free(a->at);
+    annotations_free_segments(a);
     memset(a, 0, sizeof *a);
 }

@@ -10,10 +10,12 @@
 /* Chooses the task for which the data has answers. */
 static int choose_task(eval_run *r)
 {
+    if (r->annotations_path)
+        CLI_TRY(annotations_read(&r->annotations, r->annotations_path));
     if (r->against)
         r->task = &eval_agreement;
     else if (r->annotations_path)
-        r->task = &eval_boxes;
+        r->task = annotations_are_panoptic(&r->annotations) ? &eval_panoptic : &eval_objects;
     else if (r->pictures)
         r->task = &eval_depth;
     else if (r->data.masks)
@@ -42,6 +44,7 @@ static int check_options(eval_run *r)
     CLI_TRY(cli_number(&r->batch, "batch", r->batch_text, 1, CLI_BATCH));
     CLI_TRY(cli_choose(&align, "align", r->align_text, eval_aligns));
     CLI_TRY(cli_real(&r->depth_scale, "depth-scale", r->scale_text, 1e-6, 1e9));
+    CLI_TRY(cli_real(&r->score, "score", r->score_text, 0, 1));
     r->align = (enum depth_align)align;
     return eval_output_check(r);
 }
@@ -54,6 +57,18 @@ static int check_depth(const eval_run *r)
         return CLI_OK;
     return cli_fail(CLI_USAGE, "--%s is only for depth, but %s has no folders images and depth",
                     option, r->data_path);
+}
+
+/* Refuses options about segments with any other task. */
+static int check_panoptic(const eval_run *r)
+{
+    const char *option = r->panoptic_folder ? "panoptic" : r->score_text ? "score" : NULL;
+    if (!option || r->task == &eval_panoptic)
+        return CLI_OK;
+    return cli_fail(CLI_USAGE,
+                    "--%s is only for panoptic segmentation, which needs an --annotations FILE "
+                    "with segments_info",
+                    option);
 }
 
 /* Refuses options about the data's classes with tasks that do not use them. */
@@ -113,6 +128,7 @@ static int evaluate(eval_run *r, const char *model)
     CLI_TRY(choose_task(r));
     CLI_TRY(check_depth(r));
     CLI_TRY(check_mapping(r));
+    CLI_TRY(check_panoptic(r));
     CLI_TRY(open_model(r));
     CLI_TRY(r->task->begin(r));
     CLI_TRY(eval_cases_begin(r));
@@ -128,6 +144,8 @@ static void release(eval_run *r)
     fovea_model_free(r->other);
     cli_close(&r->s);
     annotations_free(&r->annotations);
+    free(r->stuff);
+    free(r->own_folder);
     free(r->image_of);
     free(r->class_of);
     free(r->mapping);
@@ -154,8 +172,16 @@ int cli_eval(const cli_command *self, int argc, char **argv)
          "reference model, run in float32: measure the cosines of MODEL's patch features with "
          "those of MODEL2",
          &r->against},
-        {"annotations", 0, "FILE", "COCO file (.json) with the objects in the pictures of DIR",
+        {"annotations", 0, "FILE",
+         "COCO file (.json) with the objects or the panoptic segments in the pictures of DIR",
          &r->annotations_path},
+        {"panoptic", 0, "DIR2",
+         "folder of the pictures whose colours are the ids of segments (default: FILE of "
+         "--annotations without .json)",
+         &r->panoptic_folder},
+        {"score", 0, "P",
+         "lowest score of a panoptic segment (default 0.8; for Mask2Former and detectors 0.5)",
+         &r->score_text},
         {"class-order", 0, "HOW",
          "how folders map to classes: name: by the order of the folders' names; number: by the "
          "numbers in the names; FILE: by the lines of FILE, or by a .json (default: by the names "

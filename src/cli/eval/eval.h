@@ -70,6 +70,9 @@ typedef struct eval_run { /* More than 25 fields: the options of the command and
     const char *class_order;   /* "name", "number" or a file; NULL if not given */
     const char *reduce_labels; /* "yes" or "no"; NULL if not given */
     const char *format_text, *output, *batch_text;
+    const char *panoptic_folder; /* pictures with the numbers of segments */
+    const char *score_text;
+    double score; /* lowest score of a segment; 0: the model's default */
     bool resume;
     uint32_t batch; /* largest number of pictures that run together */
     int format;     /* an enum eval_format */
@@ -88,7 +91,10 @@ typedef struct eval_run { /* More than 25 fields: the options of the command and
     annotations annotations;
     uint32_t *image_of; /* index of each picture in the annotations */
     size_t classes;     /* number of the detector's classes */
-    char *mapping;      /* the text that eval_tell_mapping reported; NULL before the first report */
+    uint32_t *stuff;    /* panoptic: classes whose objects cannot be counted */
+    size_t n_stuff;
+    char *own_folder; /* memory of panoptic_folder without --panoptic */
+    char *mapping;    /* the text that eval_tell_mapping reported; NULL before the first report */
     enum depth_align align;
     double depth_scale; /* units of a depth picture per metre */
 
@@ -118,7 +124,17 @@ typedef struct eval_task {
 
 /* Names of the values of enum depth_align. */
 extern const char *const eval_aligns[];
-extern const eval_task eval_boxes, eval_classes, eval_segments, eval_depth, eval_agreement;
+extern const eval_task eval_classes, eval_segments, eval_depth, eval_agreement, eval_panoptic;
+/* eval_objects.c: with annotations of objects, the task is one of these, depending on what the
+ * model finds: boxes, masks, or both. It begins as eval_objects. */
+extern const eval_task eval_objects, eval_masks, eval_instances;
+/* eval_coco.c: chooses the pictures that the annotations list, and maps the model's classes to
+ * their categories. */
+int eval_coco_begin(eval_run *r);
+/* Returns the category of a class of the model, or UINT32_MAX if it has none. */
+uint32_t eval_coco_category(const eval_run *r, uint32_t label);
+/* Returns the largest number of masks that the model finds in a picture. */
+size_t eval_most_masks(const eval_run *r);
 /* class_order.c: returns whether a folder or category has the name of a class, up to the first
  * comma of the class's name. Case, spaces, '_' and '-' are ignored: "great_white_shark" matches
  * "great white shark, white shark". */

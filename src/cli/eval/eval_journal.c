@@ -71,7 +71,7 @@ static json_t *options_of(const eval_run *r)
     }
     return json_pack(
         "{s:o, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:f, s:b, s:o, s:b, "
-        "s:o}",
+        "s:o, s:f, s:o}",
         "model", cli_json_text(r->path), "parameters", (json_int_t)r->s.info.parameters, "bytes",
         (json_int_t)r->s.info.mapped_bytes, "data", cli_json_text(r->data_path), "pictures",
         (json_int_t)r->data.n, "names", names_hash(&r->data), "task", r->task->name, "against",
@@ -79,7 +79,8 @@ static json_t *options_of(const eval_run *r)
         objects_hash(&r->annotations), "dtype", text_or_null(r->common.dtype), "device",
         text_or_null(r->common.device), "align", (int)r->align, "depth-scale", r->depth_scale,
         "no-exif", r->common.no_exif, "class order", mapping_hash(r), "reduce-labels",
-        r->data.reduce, "cases", cases);
+        r->data.reduce, "panoptic", text_or_null(r->panoptic_folder), "score", r->score, "cases",
+        cases);
 }
 
 static int write_line(eval_run *r, const json_t *line)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/run_lengths.h"
 #include "cli/run/run_sink.h"
 
 enum { MASKS = 255 }; /* largest number of masks in a picture with one byte per pixel */
@@ -84,53 +85,6 @@ static int want(run_state *r, void *own)
     return CLI_OK;
 }
 
-/* ---- run lengths, in the packed format of COCO's tools ---- */
-
-typedef struct packed_runs {
-    char *text;
-    size_t used;
-    /* lengths of the last two runs; a run is stored as the difference from the run two before it */
-    long before[2];
-    size_t runs;
-} packed_runs;
-
-/* Appends a length as letters of six bits each. Five bits are digits of the number, the lowest
- * first. The sixth says whether more letters follow. */
-static void add_run(packed_runs *p, long length)
-{
-    long x = p->runs > 2 ? length - p->before[p->runs % 2] : length;
-    bool more = true;
-    while (more) {
-        const int bits = (int)(x & 31);
-        x >>= 5;
-        more = bits & 16 ? x != -1 : x != 0;
-        p->text = cli_grow(p->text, p->used, sizeof *p->text);
-        p->text[p->used++] = (char)(48 + (bits | (more ? 32 : 0)));
-    }
-    p->before[p->runs++ % 2] = length;
-}
-
-/* Returns the run lengths of a mask, column by column. The first run is of pixels outside the
- * mask. */
-static json_t *run_lengths(const uint8_t *inside, uint32_t width, uint32_t height)
-{
-    packed_runs p = {0};
-    long length = 0;
-    uint8_t now = 0;
-    for (uint32_t x = 0; x < width; x++)
-        for (uint32_t y = 0; y < height; y++, length++)
-            if (inside[(size_t)y * width + x] != now) {
-                add_run(&p, length);
-                length = 0;
-                now = !now;
-            }
-    add_run(&p, length);
-    json_t *out = json_pack("{s:[i, i], s:s#}", "size", (int)height, (int)width, "counts", p.text,
-                            (int)p.used);
-    free(p.text);
-    return out;
-}
-
 /* ---- records ---- */
 
 /* Returns a mask in COCO's format, without its pixels and the picture. */
@@ -139,6 +93,17 @@ static json_t *record(const fovea_mask *m)
     return json_pack("{s:[f, f, f, f], s:f, s:i, s:I}", "bbox", (double)m->x1, (double)m->y1,
                      (double)m->x2 - (double)m->x1, (double)m->y2 - (double)m->y1, "score",
                      (double)m->score, "category_id", (int)m->label, "area", (json_int_t)m->area);
+}
+
+/* Returns the pixels of a mask as COCO's tools pack them. */
+static json_t *segmentation(const uint8_t *inside, uint32_t width, uint32_t height)
+{
+    run_lengths lengths = run_lengths_of_pixels(inside, width, height);
+    char *text = run_lengths_pack(&lengths);
+    json_t *out = json_pack("{s:[i, i], s:s}", "size", (int)height, (int)width, "counts", text);
+    free(text);
+    run_lengths_free(&lengths);
+    return out;
 }
 
 /* Finds the pixels of a mask. For instances, these include pixels that another mask covers. */
@@ -159,7 +124,8 @@ static int add_records(run_state *r, masks *m)
     for (size_t i = 0; i < m->count && !code; i++) {
         json_t *mask = record(&m->found[i]);
         code = pixels_inside(inside, r, m, i);
-        json_object_set_new(mask, "segmentation", run_lengths(inside, r->now.width, r->now.height));
+        json_object_set_new(mask, "segmentation",
+                            segmentation(inside, r->now.width, r->now.height));
         run_coco_picture(mask, r);
         json_array_append_new(m->coco, mask);
     }

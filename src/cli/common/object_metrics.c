@@ -1,9 +1,9 @@
-/* box_metrics.c: see box_metrics.h.
+/* object_metrics.c: see object_metrics.h.
  *
- * The code processes one category at a time. It matches the boxes of each picture with its objects,
- * best boxes first, at ten thresholds. Precision over recall is then computed from all boxes of the
- * category, best boxes first. */
-#include "cli/common/box_metrics.h"
+ * The code processes one category at a time. It matches the results of each picture with its
+ * objects, best results first, at ten thresholds. Precision over recall is then computed from all
+ * results of the category, best results first. A result is a box or a mask. */
+#include "cli/common/object_metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const struct {
 } areas[AREAS] = {{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}};
 static const uint32_t limits[LIMITS] = {1, 10, MOST};
 
-/* The result for a box: its rank in its picture, and one bit per threshold. */
+/* The judgement of a result: its rank in its picture, and one bit per threshold. */
 typedef struct verdict {
     double score;
     size_t order;
@@ -38,31 +38,45 @@ static double threshold(int t)
     return 0.5 + t * ((0.95 - 0.5) / 9);
 }
 
-static double overlap(const box_shape *a, const box_shape *b, bool crowd)
+static double shared_area(const box_shape *a, const box_shape *b)
 {
     const double w = fmin(a->x + a->width, b->x + b->width) - fmax(a->x, b->x);
     const double h = fmin(a->y + a->height, b->y + b->height) - fmax(a->y, b->y);
-    if (w <= 0 || h <= 0)
+    return w <= 0 || h <= 0 ? 0 : w * h;
+}
+
+static double area_of(const run_lengths *mask, const box_shape *box)
+{
+    return mask ? (double)run_lengths_area(mask) : box->width * box->height;
+}
+
+/* Returns intersection over union, or over the result's own area if the object is a crowd. */
+static double overlap(const object_found *a, const object_truth *b)
+{
+    const double shared =
+        a->mask ? (double)run_lengths_shared(a->mask, b->mask) : shared_area(&a->box, &b->box);
+    if (shared <= 0)
         return 0;
-    const double own = a->width * a->height;
-    return w * h / (crowd ? own : own + b->width * b->height - w * h);
+    const double own = area_of(a->mask, &a->box);
+    return shared / (b->crowd ? own : own + area_of(b->mask, &b->box) - shared);
 }
 
 /* ---- one picture ---- */
 
-/* The boxes and objects of one category in one picture. */
+/* The results and objects of one category in one picture. */
 typedef struct picture {
-    const box_found *const *found; /* best boxes first, at most MOST */
-    const box_truth *const *truth;
+    const object_found *const *found; /* best results first, at most MOST */
+    const object_truth *const *truth;
     size_t n_found, n_truth;
     double *overlap; /* [found][truth] */
+    double *size;    /* area of each result */
     /* for each object: whether it is ignored, because its area is outside the current range or it
      * is a crowd */
     bool *ignored;
     bool *taken;
 } picture;
 
-/* Returns the object that box `i` matches: the one with the largest overlap of at least `least`.
+/* Returns the object that result `i` matches: the one with the largest overlap of at least `least`.
  * Objects that count have priority over ignored ones. Returns n_truth if no object matches. */
 static size_t match(const picture *p, size_t i, double least)
 {
@@ -88,8 +102,7 @@ static void judge(verdict *out, picture *p, int area)
     for (int t = 0; t < THRESHOLDS; t++) {
         memset(p->taken, 0, p->n_truth * sizeof *p->taken);
         for (size_t i = 0; i < p->n_found; i++) {
-            const box_shape *b = &p->found[i]->box;
-            const double size = b->width * b->height;
+            const double size = p->size[i];
             const size_t g = match(p, i, fmin(threshold(t), 1 - 1e-10));
             const bool matched = g < p->n_truth;
             if (matched)
@@ -143,12 +156,12 @@ static void accumulate(totals *sum, const verdict *v, size_t n, double counted, 
 }
 
 typedef struct group {
-    const box_found **found;
-    const box_truth **truth;
+    const object_found **found;
+    const object_truth **truth;
     size_t n_found, n_truth;
 } group;
 
-/* Returns the boxes and objects of the category's next picture. */
+/* Returns the results and objects of the category's next picture. */
 static picture next_picture(group *g)
 {
     picture p = {.found = g->found, .truth = g->truth};
@@ -171,14 +184,15 @@ static picture next_picture(group *g)
 
 static size_t judge_picture(verdict *out, picture *p, int area, size_t before)
 {
-    p->overlap = cli_alloc(p->n_found * p->n_truth + 1, sizeof *p->overlap);
+    p->overlap = cli_alloc(p->n_found * (p->n_truth + 1) + 1, sizeof *p->overlap);
+    p->size = p->overlap + p->n_found * p->n_truth;
     p->ignored = cli_alloc(2 * p->n_truth + 1, sizeof *p->ignored);
     p->taken = p->ignored + p->n_truth;
     for (size_t i = 0; i < p->n_found; i++) {
         out[i] = (verdict){p->found[i]->score, before + i, (uint32_t)i, 0, 0};
         for (size_t g = 0; g < p->n_truth; g++)
-            p->overlap[i * p->n_truth + g] =
-                overlap(&p->found[i]->box, &p->truth[g]->box, p->truth[g]->crowd);
+            p->overlap[i * p->n_truth + g] = overlap(p->found[i], p->truth[g]);
+        p->size[i] = area_of(p->found[i]->mask, &p->found[i]->box);
     }
     judge(out, p, area);
     size_t counted = 0;
@@ -220,11 +234,11 @@ static int compare_numbers(uint32_t a, uint32_t b)
     return (a > b) - (a < b);
 }
 
-/* Orders boxes by category, then by picture, then best first; the last criterion is the original
+/* Orders results by category, then by picture, then best first; the last criterion is the original
  * order. */
 static int compare_found(const void *a, const void *b)
 {
-    const box_found *x = *(const box_found *const *)a, *y = *(const box_found *const *)b;
+    const object_found *x = *(const object_found *const *)a, *y = *(const object_found *const *)b;
     int order = compare_numbers(x->category, y->category);
     order = order ? order : compare_numbers(x->image, y->image);
     order = order ? order : (x->score < y->score) - (x->score > y->score);
@@ -233,7 +247,7 @@ static int compare_found(const void *a, const void *b)
 
 static int compare_truth(const void *a, const void *b)
 {
-    const box_truth *x = *(const box_truth *const *)a, *y = *(const box_truth *const *)b;
+    const object_truth *x = *(const object_truth *const *)a, *y = *(const object_truth *const *)b;
     int order = compare_numbers(x->category, y->category);
     order = order ? order : compare_numbers(x->image, y->image);
     return order ? order : (x > y) - (x < y);
@@ -252,9 +266,9 @@ static double mean_precision(const totals *sum, int area)
     return mean(all, sum->categories[area]);
 }
 
-static box_scores summarise(const totals *s)
+static object_scores summarise(const totals *s)
 {
-    return (box_scores){
+    return (object_scores){
         .ap = mean_precision(s, 0),
         .ap50 = mean(s->precision[0][0], s->categories[0]),
         .ap75 = mean(s->precision[0][5], s->categories[0]),
@@ -270,10 +284,11 @@ static box_scores summarise(const totals *s)
     };
 }
 
-box_scores box_score(const box_truth *truth, size_t n_truth, const box_found *found, size_t n_found)
+object_scores object_score(const object_truth *truth, size_t n_truth, const object_found *found,
+                           size_t n_found)
 {
-    const box_found **f = cli_alloc(n_found + 1, sizeof *f);
-    const box_truth **g = cli_alloc(n_truth + 1, sizeof *g);
+    const object_found **f = cli_alloc(n_found + 1, sizeof *f);
+    const object_truth **g = cli_alloc(n_truth + 1, sizeof *g);
     totals *sum = cli_alloc(1, sizeof *sum);
     for (size_t i = 0; i < n_found; i++)
         f[i] = &found[i];
@@ -281,7 +296,7 @@ box_scores box_score(const box_truth *truth, size_t n_truth, const box_found *fo
         g[i] = &truth[i];
     qsort(f, n_found, sizeof *f, compare_found);
     qsort(g, n_truth, sizeof *g, compare_truth);
-    /* Categories without objects have no precision, so their boxes are skipped. */
+    /* Categories without objects have no precision, so their results are skipped. */
     for (size_t i = 0, k = 0; i < n_truth;) {
         const uint32_t category = g[i]->category;
         group all = {.truth = g + i};
@@ -296,7 +311,7 @@ box_scores box_score(const box_truth *truth, size_t n_truth, const box_found *fo
         all.n_found = (size_t)(f + k - all.found);
         add_category(sum, &all);
     }
-    const box_scores out = summarise(sum);
+    const object_scores out = summarise(sum);
     free(sum);
     free(g);
     free(f);

@@ -1,13 +1,12 @@
-/* eval_boxes.c: measures detection: average precision and recall of boxes by COCO's rules. */
+/* eval_coco.c: matches the pictures of a folder and the model's classes with the images and
+ * categories of an annotations file in COCO's format. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/eval/eval.h"
 #include "cli/eval/file_match.h"
 
-enum { BOX_NUMBERS = 6 }; /* category, x, y, width, height, score */
-
-/* ---- what is judged ---- */
+/* ---- pictures ---- */
 
 /* Reports pictures that the annotations list but the folder lacks. */
 static int check_missing(const eval_run *r, const file_match *m)
@@ -99,6 +98,8 @@ static int choose_pictures(eval_run *r)
     return code;
 }
 
+/* ---- classes ---- */
+
 /* Maps classes of the model to categories with the same name. Returns the number of categories that
  * have a class. */
 static size_t match_names(eval_run *r)
@@ -183,7 +184,9 @@ static int match_categories(eval_run *r)
 {
     const annotations *a = &r->annotations;
     const size_t named = count_named(r);
-    const size_t known = r->s.info.classes ? r->s.info.classes : a->categories;
+    const fovea_model_info *i = &r->s.info;
+    const size_t own = i->classes ? i->classes : i->segments;
+    const size_t known = own ? own : a->categories;
     r->classes = named ? named : known;
     r->class_of = cli_alloc(r->classes, sizeof *r->class_of);
     for (size_t k = 0; k < r->classes; k++)
@@ -202,119 +205,19 @@ static int match_categories(eval_run *r)
     return CLI_OK;
 }
 
-static int begin(eval_run *r)
+int eval_coco_begin(eval_run *r)
 {
-    const char *name;
-    if (r->s.info.boxes == 0)
-        return cli_fail(CLI_UNSUPPORTED, "%s is not a detector; --against MODEL2 compares features",
-                        r->path);
-    for (size_t i = 0; (name = fovea_model_output(r->s.model, i)); i++)
-        if (cli_makes_boxes(r->s.model, name))
-            eval_want(r, name);
-    CLI_TRY(annotations_read(&r->annotations, r->annotations_path));
     CLI_TRY(choose_pictures(r));
     return match_categories(r);
 }
 
-/* ---- a picture ---- */
-
-static void add_box(json_t *boxes, const eval_run *r, const eval_runner *run,
-                    const fovea_detection *d)
+uint32_t eval_coco_category(const eval_run *r, uint32_t label)
 {
-    double at[4];
-    if (d->label >= r->classes || r->class_of[d->label] == UINT32_MAX)
-        return;
-    cli_place_box(at, d, run->width, run->height);
-    const double numbers[BOX_NUMBERS] = {r->class_of[d->label], at[0], at[1], at[2], at[3],
-                                         (double)d->score};
-    for (int i = 0; i < BOX_NUMBERS; i++)
-        json_array_append_new(boxes, json_real(numbers[i]));
+    return label < r->classes ? r->class_of[label] : UINT32_MAX;
 }
 
-static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
-                   size_t index)
+size_t eval_most_masks(const eval_run *r)
 {
-    (void)p;
-    const size_t capacity = r->s.info.boxes;
-    fovea_detection *found = cli_alloc(capacity, sizeof *found);
-    size_t n = 0;
-    const int code = cli_check(
-        fovea_detections(c->run.plan, c->run.outs, c->run.n_outputs, found, capacity, &n));
-    json_t *boxes = json_array();
-    for (size_t i = 0; i < n && !code; i++)
-        add_box(boxes, r, &c->run, &found[i]);
-    json_object_set_new(record, "image", json_integer((json_int_t)r->image_of[index]));
-    json_object_set_new(record, "boxes", boxes);
-    free(found);
-    return code;
+    const fovea_model_info *i = &r->s.info;
+    return i->masks > i->boxes ? i->masks : i->boxes;
 }
-
-/* ---- all of them ---- */
-
-static size_t gather_boxes(box_found **out, const json_t *records)
-{
-    size_t i, n = 0;
-    json_t *record;
-    *out = NULL;
-    json_array_foreach(records, i, record) {
-        const json_t *boxes = json_object_get(record, "boxes");
-        const uint32_t image = (uint32_t)json_integer_value(json_object_get(record, "image"));
-        for (size_t k = 0; k + BOX_NUMBERS <= json_array_size(boxes); k += BOX_NUMBERS) {
-            double v[BOX_NUMBERS];
-            for (size_t j = 0; j < BOX_NUMBERS; j++)
-                v[j] = json_number_value(json_array_get(boxes, k + j));
-            *out = cli_grow(*out, n, sizeof **out);
-            (*out)[n++] = (box_found){image, (uint32_t)v[0], {v[1], v[2], v[3], v[4]}, v[5]};
-        }
-    }
-    return n;
-}
-
-/* Collects the objects in the pictures that have a record. */
-static size_t gather_objects(box_truth *out, const annotations *a, const json_t *records)
-{
-    bool *judged = cli_alloc(a->images, sizeof *judged);
-    size_t i, n = 0;
-    json_t *record;
-    json_array_foreach(records, i, record) {
-        const size_t image = (size_t)json_integer_value(json_object_get(record, "image"));
-        if (image < a->images)
-            judged[image] = true;
-    }
-    for (i = 0; i < a->n; i++)
-        if (judged[a->object[i].image])
-            out[n++] = a->object[i];
-    free(judged);
-    return n;
-}
-
-static json_t *metrics(const eval_run *r, const json_t *records)
-{
-    box_found *found;
-    box_truth *truth = cli_alloc(r->annotations.n + 1, sizeof *truth);
-    const size_t n_found = gather_boxes(&found, records);
-    const size_t n_truth = gather_objects(truth, &r->annotations, records);
-    const box_scores s = box_score(truth, n_truth, found, n_found);
-    free(truth);
-    free(found);
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "ap", s.ap,
-                     "ap50", s.ap50, "ap75", s.ap75, "ap_small", s.ap_small, "ap_medium",
-                     s.ap_medium, "ap_large", s.ap_large, "ar1", s.ar1, "ar10", s.ar10, "ar100",
-                     s.ar100, "ar_small", s.ar_small, "ar_medium", s.ar_medium, "ar_large",
-                     s.ar_large);
-}
-
-static const eval_column columns[] = {{"ap", "AP"},
-                                      {"ap50", "AP50"},
-                                      {"ap75", "AP75"},
-                                      {"ap_small", "AP s"},
-                                      {"ap_medium", "AP m"},
-                                      {"ap_large", "AP l"},
-                                      {"ar1", "AR1"},
-                                      {"ar10", "AR10"},
-                                      {"ar100", "AR100"},
-                                      {"ar_small", "AR s"},
-                                      {"ar_medium", "AR m"},
-                                      {"ar_large", "AR l"},
-                                      {NULL}};
-const eval_task eval_boxes = {"detection", columns, begin, measure, metrics};
