@@ -126,8 +126,9 @@ static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weig
                                   uint32_t whole)
 {
     const fv_filter *filter = window_filter(rule);
-    const bool linear =
-        rule == FV_POS_BILINEAR || rule == FV_POS_CROPPED || rule == FV_POS_PROGRESSION;
+    const bool linear = rule == FV_POS_BILINEAR || rule == FV_POS_CROPPED ||
+                        rule == FV_POS_PROGRESSION || rule == FV_POS_CORNERS ||
+                        rule == FV_POS_LINEAR_OFFSET;
     const bool buckets = rule == FV_POS_BUCKETS;
     *taps = same || buckets ? 1 : filter ? fv_window_taps(filter, in, out) : linear ? 2 : 4;
     const uint64_t entries = fv_size_mul(out, *taps);
@@ -151,9 +152,14 @@ static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weig
         progression_taps(&t, in, out);
         return FOVEA_OK;
     }
-    const double scale = rule == FV_POS_OFFSET ? in / (out + 0.1) : (double)in / whole;
+    const bool offset = rule == FV_POS_OFFSET || rule == FV_POS_LINEAR_OFFSET;
+    const bool corners = rule == FV_POS_CORNERS;
+    const double scale = corners  ? out > 1 ? (in - 1.) / (out - 1.) : 0
+                         : offset ? in / (out + 0.1)
+                                  : (double)in / whole;
+    const double centre = corners ? 0 : 0.5; /* of the first patch */
     for (uint32_t o = 0; o < out; o++)
-        point_taps(&t, o, (o + 0.5) * scale - 0.5, in);
+        point_taps(&t, o, (o + centre) * scale - centre, in);
     return FOVEA_OK;
 }
 

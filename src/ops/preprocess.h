@@ -34,6 +34,9 @@ enum fv_pos_rule {
                            one for which the last entry is the grid's last offset (BEiT) */
     FV_POS_BUCKETS,     /* nearest: each side of the table is divided into equal parts, and a
                            position uses the row of its part (NaViT) */
+    FV_POS_CORNERS,     /* bilinear; the corners of the table stay at the corners of the grid */
+    /* bilinear, with the scale of OFFSET */
+    FV_POS_LINEAR_OFFSET,
 };
 
 /* A resize: the horizontal pass over input rows [in_row0, in_row0 + in_rows), then the vertical

@@ -48,9 +48,10 @@ void fv_rope_grid(float *cosines, float *sines, uint32_t width, uint32_t height,
 
 #define TWO_PI 6.283185307179586476925
 
-static double angle(const fv_rope *r, uint32_t i, uint32_t n, uint32_t j, uint32_t d)
+static double angle(const fv_rope *r, uint32_t i, uint32_t n, uint32_t j, double shift, uint32_t d)
 {
-    const double slower = r->periods ? 1 / (double)r->periods[j] : pow(r->base, -4. * j / d);
+    const double slower =
+        r->periods ? 1 / (double)r->periods[j] : pow(r->base, -(4. * j + shift) / d);
     if (r->rule == FV_ROPE_CENTRES)
         return TWO_PI * (2 * (i + 0.5) / n - 1) * slower;
     return (i + r->offset) * (r->reference > 0 ? r->reference / n : 1) * slower;
@@ -86,9 +87,12 @@ void fv_rope_tokens(float *cosines, float *sines, const fv_rope *r, uint32_t pre
     for (uint32_t j = 0; r->class_angles && j < d / 2; j++)
         store_pair(cosines, sines, j, cosf(r->class_angles[j]), sinf(r->class_angles[j]));
     for (uint32_t j = 0; j < pairs; j++) {
-        const uint32_t of_y = r->x_first ? pairs + j : j, of_x = r->x_first ? j : pairs + j;
+        const uint32_t first = r->alternating ? 2 * j : j;
+        const uint32_t second = r->alternating ? 2 * j + 1 : pairs + j;
+        const bool x_first = r->x_first || r->alternating;
+        const uint32_t of_y = x_first ? second : first, of_x = x_first ? first : second;
         for (uint32_t y = 0; y < height; y++) {
-            const double a = angle(r, y, height, j, d);
+            const double a = angle(r, y, height, j, 0, d);
             const float c = (float)cos(a), s = (float)sin(a);
             for (size_t x = 0; x < width; x++) {
                 const size_t at = (prefix + (size_t)y * width + x) * d;
@@ -96,7 +100,7 @@ void fv_rope_tokens(float *cosines, float *sines, const fv_rope *r, uint32_t pre
             }
         }
         for (uint32_t x = 0; x < width; x++) {
-            const double a = angle(r, x, width, j, d);
+            const double a = angle(r, x, width, j, r->column_shift, d);
             const float c = (float)cos(a), s = (float)sin(a);
             for (size_t y = 0; y < height; y++) {
                 const size_t at = (prefix + y * width + x) * d;

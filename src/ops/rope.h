@@ -24,10 +24,11 @@ void fv_rope_positions(float *cosines, float *sines, uint32_t positions, uint32_
  * others, or the reverse with x_first. For position i of n along that axis, and pair j of d/4:
  *
  *   CENTRES  2 pi (2 (i + 1/2) / n - 1) base^(-4j/d)       DINOv3
- *   INDEX    (i + offset) (reference / n) base^(-4j/d)     EVA-02, Perception Encoder, MLCD
+ *   INDEX    (i + offset) (reference / n) base^(-4j/d)     EVA-02, Perception Encoder, Qwen-VL
  *
- * With reference 0 the factor reference / n is 1. Tokens before the patches are not rotated,
- * except the first one if there are class_angles. */
+ * With reference 0 the factor reference / n is 1. For columns, 4j + column_shift replaces 4j.
+ * With `alternating`, even pairs belong to columns and odd pairs to rows. Tokens before the patches
+ * are not rotated, except the first one if there are class_angles. */
 typedef struct fv_rope {
     enum fv_rope_rule {
         FV_ROPE_NONE,
@@ -36,7 +37,8 @@ typedef struct fv_rope {
         FV_ROPE_MIXED /* learned frequencies of each block and head: fv_rope_mixed */
     } rule;
     double base, offset, reference;
-    bool x_first;
+    bool x_first, alternating;
+    double column_shift;
     const float *periods;      /* d/4 periods that replace base^(4j/d); or NULL */
     const float *class_angles; /* d/2 angles of the first token; or NULL */
 } fv_rope;

@@ -35,11 +35,20 @@ RATIO = {k: v for k, v in dict(VISION, mlp_ratio=2).items() if k != "intermediat
 RESIZED = {"interpolate_pos_encoding": True}
 PALIGEMMA = {"model_type": "paligemma", "vision_config": dict(VISION, model_type="siglip_vision_model"),
              "text_config": dict(GEMMA, model_type="gemma"), "projection_dim": 16, "image_token_index": 31}
-OTHERS = r"language_model|text_model|multimodal|(^|\.)decoder\.|word_embeddings"
+OTHERS = (r"language_model|text_model|multi_?modal|(^|\.)decoder\.|word_embeddings|lm_head|mm_projector|deepstack"
+          r"|^model\.(layers|norm|embed_tokens|projector)|^(projector|layers|norm|tok_embeddings|output|vision_language_adapter)\.")
 # modules with classes that transformers does not export
 HIDDEN = ("got_ocr2.modeling_got_ocr2", "idefics2.modeling_idefics2", "ovis2.modeling_ovis2",
-          "pp_formulanet.modeling_pp_formulanet")
+          "pp_formulanet.modeling_pp_formulanet", "ernie4_5_vl_moe.modeling_ernie4_5_vl_moe",
+          "paddleocr_vl.modeling_paddleocr_vl", "hunyuan_vl.modeling_hunyuan_vl", "hy_v4_vl.modeling_hy_v4_vl",
+          "cosmos3_edge.modeling_cosmos3_edge", "glm_image.modeling_glm_image",
+          "qwen3_omni_moe.modeling_qwen3_omni_moe")
 LAST, POOLED = "last_hidden_state", "pooler_output"
+MERGED = "merged_patches"  # transformers: pooler_output
+VL = {"hidden_size": 16, "intermediate_size": 24, "depth": 2, "num_heads": 2, "patch_size": 4, "out_hidden_size": 12}
+PATCHES = {k: v for k, v in VISION.items() if k != "image_size"}
+# How a tower gets its patches: the name of its argument, the shape of a patch, patches that it joins, and frames
+FRAMES = {"packed": {"name": "hidden_states", "merge": 2, "frames": 2}}
 
 # Folder, class, configuration, attribute of the tower, its arguments, input (H, W), outputs, what is special
 CASES = [
@@ -100,6 +109,71 @@ CASES = [
      "", {}, (32, 32), (LAST,), "SAM's encoder beside a projector"),
     ("alias-mlcd-01", "MLCDVisionModel", VISION, "", {}, (32, 20), (LAST, POOLED),
      "CLIP with rotary positions, and learned angles of the class"),
+    ("alias-qwen2-vl-01", "Qwen2VLModel", {"vision_config": {"embed_dim": 16, "hidden_size": 12, "mlp_ratio": 2,
+                                                             "depth": 2, "num_heads": 2, "patch_size": 4},
+                                           "text_config": dict(TEXT, hidden_size=12, layer_types=["full_attention"])},
+     "visual", FRAMES, (24, 40), (LAST, MERGED), "only rotary positions; filters of two frames; a merger"),
+    ("alias-qwen3-vl-01", "Qwen3VLModel", {
+        "vision_config": dict(VL, num_position_embeddings=16, deepstack_visual_indexes=[0]),
+        "text_config": dict(TEXT, hidden_size=12, layer_types=["full_attention"])},
+     "visual", FRAMES, (24, 40), (LAST, MERGED), "positions whose corners stay at the corners, and rotary ones"),
+    ("alias-qwen3-omni-01", "Qwen3OmniMoeVisionEncoder", dict(VL, num_position_embeddings=16,
+                                                              deepstack_visual_indexes=[0]),
+     "", FRAMES, (16, 24), (LAST, MERGED), "Qwen3-VL with other names"),
+    ("alias-ernie-vl-01", "Ernie4_5_VLMoeVisionTransformerPretrainedModel",
+     {k: v for k, v in VL.items() if k != "out_hidden_size"}, "",
+     {"packed": {"name": "hidden_states", "merge": 2}}, (24, 16), (LAST,), "Qwen2-VL with a last norm"),
+    ("alias-glm4v-01", "Glm4vModel", {
+        "vision_config": dict(VL, image_size=20), "text_config": dict(TEXT, hidden_size=12,
+                                                                      layer_types=["full_attention"])},
+     "visual", {"packed": {"name": "hidden_states", "merge": 2, "frames": 2, "hook": "post_layernorm"}}, (24, 40),
+     (LAST,), "norms by the root mean square, one of them before the positions; a gated MLP"),
+    ("alias-glm-ocr-01", "GlmOcrModel", {
+        "vision_config": dict(VL, image_size=20), "text_config": dict(TEXT, hidden_size=12,
+                                                                      layer_types=["full_attention"])},
+     "visual", {"packed": {"name": "hidden_states", "merge": 2, "frames": 2, "hook": "post_layernorm"}}, (16, 40),
+     (LAST,), "norms of each head's queries and keys"),
+    ("alias-glm-image-01", "GlmImageVisionModel", dict(VL, image_size=20, spatial_merge_size=1), "",
+     {"packed": {"name": "pixel_values"}}, (20, 36), (LAST,), "positions only from a table, resized bilinearly"),
+    ("alias-pixtral-01", "Mistral3Model", {"vision_config": dict(PATCHES, image_size=64, model_type="pixtral"),
+                                           "text_config": dict(TEXT, model_type="mistral")},
+     "vision_tower", {}, (20, 36), (LAST,), "a gated MLP with GELU; columns rotate at other rates than rows"),
+    ("alias-pixtral-02", "PixtralVisionModel", dict(PATCHES, image_size=64, hidden_act="silu"), "", {}, (24, 16),
+     (LAST,), "a gated MLP with SiLU"),
+    ("alias-pixtral-03", "MistralLarge4ForConditionalGeneration", {
+        "vision_config": dict(PATCHES, image_size=64, model_type="pixtral"),
+        "text_config": dict(TEXT, n_routed_experts=2, num_experts_per_tok=1, moe_intermediate_size=8)},
+     "model.vision_tower", {}, (20, 28), (LAST,), "the tensor names of Pixtral's authors"),
+    ("alias-kimi-01", "Kimi_K25VisionModel", dict(PATCHES, pos_emb_height=4, pos_emb_width=4), "",
+     {"packed": {"name": "pixel_values", "shape": (-1, 3, 4, 4)}}, (24, 40), (LAST,),
+     "rows and columns rotate alternating channels"),
+    ("alias-kimi-02", "Kimi_K25ForConditionalGeneration", {
+        "vision_config": dict(PATCHES, pos_emb_height=4, pos_emb_width=4),
+        "text_config": dict(QWEN, model_type="qwen3")}, "model.vision_tower",
+     {"packed": {"name": "pixel_values", "shape": (-1, 3, 4, 4)}}, (24, 24), (LAST,),
+     "the tensor names of Kimi's authors"),
+    ("alias-video-llama-01", "VideoLlama3VisionModel", PATCHES, "",
+     {"packed": {"name": "pixel_values", "merge_sizes": True}}, (20, 36), (LAST,), "SigLIP with only rotary positions"),
+    ("alias-paddleocr-vl-01", "PaddleOCRVisionModel", VISION, "",
+     {"packed": {"name": "pixel_values", "shape": (1, -1, 3, 4, 4)}}, (24, 36), (LAST,),
+     "SigLIP with a position table and rotary positions"),
+    ("alias-hunyuan-vl-01", "HunYuanVLVisionTransformer", dict(PATCHES, max_image_size=20, text_hidden_size=12), "",
+     {"packed": {"name": "pixel_values"}}, (24, 36), (LAST,), "an unused row of positions"),
+    ("alias-hunyuan-vl-02", "HunYuanVLForConditionalGeneration", {
+        "vision_config": dict(PATCHES, max_image_size=16, text_hidden_size=16), "text_config": TEXT},
+     "model.vision_tower",
+     {"packed": {"name": "pixel_values"}}, (16, 16), (LAST,), "the tensor names of HunyuanVL's authors"),
+    ("alias-hy-v4-vl-01", "HYV4VLVisionModel", dict(PATCHES, max_image_size=20, out_hidden_size=12), "",
+     {"packed": {"name": "pixel_values"}}, (24, 36), (LAST,), "positions resized with an offset"),
+    ("alias-cosmos3-edge-01", "Cosmos3EdgeVisionModel", dict(PATCHES, num_patches=25), "",
+     {"packed": {"name": "pixel_values", "merge": 2, "channels": "last"}}, (24, 40), (LAST,),
+     "SigLIP 2 with patches in squares"),
+    ("alias-cosmos3-edge-02", "Cosmos3EdgeModel", {
+        "vision_config": dict(PATCHES, num_patches=16),
+        "text_config": dict(TEXT, rope_parameters={"rope_type": "default", "rope_theta": 1e4,
+                                                   "mrope_section": [2, 1, 1]})},
+     "visual", {"packed": {"name": "pixel_values", "merge": 2, "channels": "last"}}, (16, 16), (LAST,),
+     "the same with other names"),
 ]
 
 
@@ -115,9 +189,37 @@ def randomised(model):
     return model.eval()
 
 
+def packed(tower, x, outputs, name, merge=1, frames=1, shape=None, channels="first", hook=None, merge_sizes=False):
+    """Runs a tower whose argument is a list of patches, square by square of merge x merge patches. Returns rows in the
+    order of the grid."""
+    p, m = tower.config.patch_size, merge
+    height, width = x.shape[2] // p, x.shape[3] // p
+    cut = x[0].reshape(3, height // m, m, p, width // m, m, p).permute(1, 4, 2, 5, 0, 3, 6)
+    if channels == "last":
+        cut = cut.permute(0, 1, 2, 3, 5, 6, 4)
+    rows = cut.reshape(height * width, 3, 1, -1).repeat(1, 1, frames, 1).reshape(height * width, -1)
+    if shape:
+        rows = rows.reshape(shape)
+    grid = torch.tensor([[1, height, width]])
+    more = {"merge_sizes": torch.tensor([1])} if merge_sizes else {}
+    seen = []
+    handle = getattr(tower, hook).register_forward_hook(lambda _, __, y: seen.append(y)) if hook else None
+    with torch.no_grad():
+        out = tower(**{name: rows}, grid_thw=grid, **more)
+    if handle:
+        handle.remove()
+    last = (seen[0] if hook else out["last_hidden_state"]).reshape(height // m, width // m, m, m, -1)
+    found = {LAST: last.permute(0, 2, 1, 3, 4).reshape(1, height * width, -1)}
+    if MERGED in outputs:
+        found[MERGED] = out[POOLED].reshape(1, height // m * (width // m), -1)
+    return found
+
+
 def run(model, x, tower, arguments, outputs):
     for name in filter(None, tower.split(".")):
         model = getattr(model, name)
+    if "packed" in arguments:
+        return packed(model, x, outputs, **arguments["packed"])
     if outputs == ("logits",):
         arguments = {}
     with torch.no_grad():

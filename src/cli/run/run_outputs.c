@@ -45,6 +45,7 @@ static const struct {
     {"last_hidden_state", "last_hidden_state"},
     {"pooler_output", "pooler_output"},
     {"image_embeds", "out.image_embeds"},
+    {"merged_patches", "merged_patches"},
     {"summary", "summary"},
     {"features", "features"},
     {"segmentation", "segmentation"},

@@ -220,6 +220,21 @@ static fv_view keys_and_values(const fv_vit_stream *c, const fv_vit_block *w, bo
     return kv;
 }
 
+/* Emits the norm of each head's part of q or k, if the block has it. */
+static void norm_heads(const fv_vit_stream *c, const char *label, const fv_weight *w, fv_view x)
+{
+    const fv_rmsnorm n = {.w = w,
+                          .in = x,
+                          .gate = FV_NO_VIEW,
+                          .head_gate = FV_NO_VIEW,
+                          .out = x,
+                          .rows = c->tokens,
+                          .heads = c->v->heads,
+                          .eps = c->v->eps};
+    if (fv_weight_present(w))
+        fv_emit_rmsnorm(c->b, label, &n);
+}
+
 /* Emits the projection of block i's keys and values from normalised tokens, and sets up `a`. */
 static void project_kv(const fv_vit_stream *c, const fv_attention_name *attention, uint32_t i,
                        fv_view normed, fv_attention *a)
@@ -229,6 +244,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
     const fv_view kv = keys_and_values(c, w, maps(w, attention->mech), normed);
+    norm_heads(c, "norm of k", &w->norm_k, kv);
     const bool softmax = attention->mech == FV_MECH_ANY;
     const uint32_t heads = softmax ? c->v->heads : c->v->linear.heads, d = width / heads;
     *a = (fv_attention){.mech = attention->mech,
@@ -339,6 +355,7 @@ static fv_view attend(const fv_vit_stream *c, const fv_attention_name *attention
     project_q(c, at_once ? &w->mapped_q : &w->q, a->mech == FV_MECH_ANY, normed, made);
     if (mapped && !at_once)
         fv_layer_write(b, "map of q", &w->map_q, made, q, n);
+    norm_heads(c, "norm of q", &w->norm_q, q);
     if (a->flags & FV_FLAG_GATED)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
@@ -427,6 +444,17 @@ static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv
     return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
 }
 
+/* Emits the first product of a gated MLP whose activation no product has: half of its channels,
+ * activated, times the other half. */
+static void gated_product(fv_builder *b, uint32_t act, const fv_layer *fc1, fv_view normed,
+                          fv_view out, uint32_t rows)
+{
+    const fv_layer gate = fv_vit_half(fc1, false), up = fv_vit_half(fc1, true);
+    const fv_view factor = fv_layer_product(b, "fc1, activated", &gate, normed, act, rows);
+    const fv_view h = fv_layer_product(b, "fc1", &up, normed, 0, rows);
+    fv_emit_mul(b, "gated", h, factor, false, out, rows, gate.w.rows);
+}
+
 /* Emits an MLP. `inner` is a norm of the input of fc2; it may be NULL or absent. */
 static void mlp(const fv_vit_stream *c, const fv_layer *ln, const fv_layer *fc1,
                 const fv_layer *inner, const fv_layer *fc2, const fv_weight *scale, fv_view x,
@@ -437,7 +465,10 @@ static void mlp(const fv_vit_stream *c, const fv_layer *ln, const fv_layer *fc1,
     fv_view h = fv_emit_rows(b, rows, fc2->w.cols);
     fv_gemm g = linear(fc1, normed, h, rows);
     g.act = c->v->epi;
-    fv_emit_gemm(b, "fc1", &g);
+    if (c->v->gated)
+        gated_product(b, c->v->epi, fc1, normed, h, rows);
+    else
+        fv_emit_gemm(b, "fc1", &g);
     if (inner && fv_weight_present(&inner->w))
         h = fv_layer_norm(b, "inner norm", inner, h, c->v->eps, rows);
     g = linear(fc2, h, x, rows);
@@ -569,6 +600,36 @@ static void summarise(const fv_vit_stream *c, fv_view y)
         fv_emit_take(b, "patches", y, b->options->grid.prefix, features, rows, v->width);
 }
 
+/* Emits the merger, whose rows are squares of patches. Patches at the right and bottom that fill no
+ * square are left out. */
+static void merge(const fv_vit_stream *c)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    const uint32_t side = v->merger.side, width = v->merger.fc1.w.rows;
+    const fv_grid from = b->options->grid;
+    if (!side || from.width < side || from.height < side)
+        return;
+    const fv_grid to = {from.width / side, from.height / side, from.stride * side, 0};
+    const uint32_t rows = fv_grid_tokens(&to);
+    const fv_view out = fv_emit_output(b, "merged_patches", rows, v->merger.fc2.w.rows, &to, false);
+    if (out.id < 0)
+        return;
+    const fv_conv conv = {
+        .w = &v->merger.fc1.w,
+        .bias = &v->merger.fc1.b,
+        .in = fv_layer_norm(b, "merger's norm", &v->merger.norm, c->x, v->eps, c->tokens),
+        .out = fv_emit_rows(b, rows, width),
+        .from = from,
+        .to = to,
+        .channels = v->width,
+        .size = side,
+        .stride = side,
+        .act = FV_EPI_GELU};
+    fv_emit_conv(b, "merger's fc1", &conv);
+    fv_layer_write(b, "merger's fc2", &v->merger.fc2, conv.out, out, rows);
+}
+
 static void head(const fv_vit_stream *c, fv_view y, fv_view pooled)
 {
     fv_builder *b = c->b;
@@ -651,6 +712,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     }
     if (v->summaries)
         summarise(&c, y);
+    merge(&c);
     head(&c, y, pooled);
     segment(&c, m, normed, y);
     fv_dpt_taps_end(&taps, b);

@@ -19,6 +19,9 @@ typedef struct fv_vit_module {
 typedef struct fv_vit_block {
     fv_layer ln1, q, kv, proj; /* kv: K rows, then V rows */
     fv_layer inner;            /* norm of the attention's output, before proj; may be absent */
+    /* (1, d): each head's part of q or k is divided by its root mean square and multiplied by
+     * this; absent without such norms */
+    fv_weight norm_q, norm_k;
     fv_weight ls1;
     fv_layer ln2, fc1, fc2; /* SwiGLU: fc1 has the value rows, then the gate rows */
     fv_layer inner_mlp;     /* norm of the input of fc2; may be absent */
@@ -56,6 +59,8 @@ typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model
     uint32_t bias_width, bias_height; /* the grid for which the biases were trained */
     enum fv_pos_rule bias_rule;
     uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
+    bool gated;    /* with another activation than SwiGLU's: fc1 has the rows to activate, then
+                      their factors */
     bool sla_of_x; /* SLA's logits are computed from the block's input instead of q and k */
     /* a token's gates sum to 1, as in SLA's paper, instead of the number of heads */
     bool sla_share;
@@ -98,7 +103,11 @@ typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model
     } head;
     fv_layer classifier;
     fv_layer embeds; /* image_embeds = embeds pooler_output (CLIP), without a bias */
-    struct {         /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
+    struct {         /* joins side x side patches: fc2(gelu(fc1([LN x, ..]))) (Qwen2-VL) */
+        fv_layer norm, fc1, fc2; /* columns of fc1: patch, then channel; absent without a merger */
+        uint32_t side;
+    } merger;
+    struct { /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
         fv_weight probe;
         fv_layer q, kv, out, ln, fc1, fc2;
         uint32_t heads;
@@ -184,6 +193,15 @@ enum fv_vit_kind {
     FV_VIT_MLCD,    /* CLIP's encoder with rotary positions */
     FV_VIT_MGP,     /* the encoder of MGP-STR, which reads text */
     FV_VIT_LW_DETR, /* backbone of LW-DETR */
+    FV_VIT_QWEN2,   /* Qwen2-VL, ERNIE 4.5-VL: a ViT with rotary positions only */
+    FV_VIT_QWEN3,   /* Qwen3-VL and its successors, which also have a position table */
+    FV_VIT_GLM,     /* GLM-4V: norms by the root mean square, a gated MLP */
+    FV_VIT_GLM_OCR, /* GLM-OCR: no position table, norms of q and k */
+    FV_VIT_GLM_IMAGE,
+    FV_VIT_PIXTRAL, /* norms by the root mean square, a gated MLP, rotary positions only */
+    FV_VIT_KIMI,    /* MoonViT in Kimi-VL and Kimi K2.5 */
+    FV_VIT_PADDLE,  /* SigLIP's encoder with rotary positions: PaddleOCR-VL, VideoLLaMA 3 */
+    FV_VIT_HUNYUAN, /* HunyuanVL */
     /* EVA, EVA-02 and timm's models based on them: Perception Encoder, ViTs with RoPE */
     FV_VIT_EVA,
 };
@@ -195,8 +213,9 @@ enum fv_vit_kind {
 typedef struct fv_vit_names { /* More than 25 fields: each name has one */
     enum fv_vit_origin { FV_VIT_HF, FV_VIT_DINO, FV_VIT_TIMM, FV_VIT_OPENAI } origin;
     bool patch_positions; /* the position table has rows only for patches */
-    bool in_memory; /* names in transformers 5's memory, in a state_dict that was saved directly */
-    uint32_t kinds; /* a bit for each enum fv_vit_kind that uses the scheme */
+    bool in_memory;  /* names in transformers 5's memory, in a state_dict that was saved directly */
+    bool neighbours; /* channels of q and k that are rotated together are neighbours already */
+    uint64_t kinds;  /* a bit for each enum fv_vit_kind that uses the scheme */
     /* tensors, one of which must exist; without marks, the scheme always fits */
     const char *marks[3];
     const char *patch, *cls, *dist, *reg, *pos, *embed_norm, *pre, *post;
@@ -207,6 +226,8 @@ typedef struct fv_vit_names { /* More than 25 fields: each name has one */
     const char *periods;         /* d/4 periods of the rotation */
     const char *class_angles;    /* d/2 angles of the rotation of the class */
     const char *q_bias, *v_bias; /* if qkv itself has no bias */
+    const char *norm_q, *norm_k; /* norms of each head's part of q and k */
+    const char *merger_norm, *merger_fc1, *merger_fc2;
     const char *rel_bias;        /* biases of a block's scores by relative position */
     const char *rel_bias_shared; /* biases of scores that all blocks share, after the prefix */
     const char *fc_norm;         /* norm of the pooled row */

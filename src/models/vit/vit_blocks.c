@@ -210,6 +210,11 @@ static fovea_status read_maps(fv_vit_reader *r, fv_vit_block *b)
                        "%s: hedgehog's feature maps are for %u heads, but rotary positions are for "
                        "%u; leave linear_heads out",
                        r->t.source->name, r->v->linear.heads, r->v->heads);
+    if (fv_weight_present(&b->norm_q))
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: hedgehog's feature maps are not supported in a model that normalises "
+                       "queries and keys; use another feature map, such as linear:elu1",
+                       r->t.source->name);
     FV_TRY(read_map(r, &b->map_q, MAP_Q));
     FV_TRY(read_map(r, &b->map_k, MAP_K));
     b->k = fv_vit_half(&b->kv, false);
@@ -276,12 +281,22 @@ static fovea_status read_linear(fv_vit_reader *r, fv_layer *l, const char *stem,
                              : fv_reader_matrix(&l->w, &r->t, r->block, stem, "weight", rows, cols);
 }
 
+/* Reads the norm of each head's part of q or k. */
+static fovea_status read_head_norm(fv_vit_reader *r, fv_weight *w, const char *stem)
+{
+    const uint32_t d = r->v->width / r->v->heads;
+    *w = (fv_weight){.rows = 1, .cols = d};
+    return fv_reader_part(w, &r->t, r->block, stem, "",
+                          (fv_weight_part){.rows = 1, .cols = d, .paired_cols = r->paired});
+}
+
 static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
     FV_TRY(fv_vit_read_norm(r, &b->ln1, r->block, n->ln1));
-    const bool joined = n->qkv && fv_reader_find(&r->t, r->block, n->qkv, "bias");
+    const bool told = r->q_bias && !n->q_bias; /* and it can only be in one tensor */
+    const bool joined = n->qkv && (told || fv_reader_find(&r->t, r->block, n->qkv, "bias"));
     if (n->qkv)
         FV_TRY(fv_vit_cut_qkv(r, &b->q, &b->kv, r->block, n->qkv, joined, r->paired));
     else
@@ -291,6 +306,10 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
     if (fv_reader_find(&r->t, r->block, n->inner, "weight"))
         FV_TRY(fv_reader_norm(&b->inner, &r->t, r->block, n->inner, c));
     FV_TRY(read_linear(r, &b->proj, n->proj, c, c));
+    if (fv_vit_kinds[r->kind].parts & FV_VIT_HAS_HEAD_NORMS) {
+        FV_TRY(read_head_norm(r, &b->norm_q, n->norm_q));
+        FV_TRY(read_head_norm(r, &b->norm_k, n->norm_k));
+    }
     if (fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight") ||
         fv_reader_find(&r->t, r->block, FV_VIT_SLA_K, "weight")) {
         FV_TRY(read_sla(r, &b->sla_q, FV_VIT_SLA_Q));
@@ -327,7 +346,7 @@ static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
 {
     const fv_vit_names *n = r->n;
     const fv_vit *v = r->v;
-    uint32_t rows = v->epi == FV_EPI_SWIGLU ? 2 * v->hidden : v->hidden;
+    uint32_t rows = v->epi == FV_EPI_SWIGLU || v->gated ? 2 * v->hidden : v->hidden;
     FV_TRY(fv_vit_read_norm(r, &b->ln2, r->block, n->ln2));
     if (r->split)
         FV_TRY(join_gated(r, b));

@@ -5,6 +5,7 @@
 #include "models/vit/vit_reader.h"
 
 #define CLASSES (1u << 24)
+#define MERGED_MOST 16 /* largest side of the patches that a merger joins */
 
 static fovea_status read_map(fv_vit_reader *r)
 {
@@ -259,5 +260,23 @@ fovea_status fv_vit_read_embeds(fv_vit_reader *r)
         &v->embeds.w,
         (fv_weight_part){
             .tensor = t, .rows = out, .cols = v->width, .row_stride = 1, .col_stride = out});
+    return FOVEA_OK;
+}
+
+fovea_status fv_vit_read_merger(fv_vit_reader *r)
+{
+    const fv_vit_names *n = r->n;
+    fv_vit *v = r->v;
+    uint32_t out, side = 2;
+    if (!n->merger_norm || !fv_reader_find(&r->t, r->prefix, n->merger_norm, "weight"))
+        return FOVEA_OK;
+    FV_TRY(fv_config_u32(&side, &r->vision, "spatial_merge_size", 1, MERGED_MOST));
+    FV_TRY(fv_vit_read_norm(r, &v->merger.norm, r->prefix, n->merger_norm));
+    const uint32_t joined = side * side * v->width;
+    FV_TRY(fv_reader_linear(&v->merger.fc1, &r->t, r->prefix, n->merger_fc1, joined, joined));
+    FV_TRY(fv_reader_dimension(&out, &r->t, r->prefix, n->merger_fc2, "weight", 0,
+                               "width of the merger", FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_reader_linear(&v->merger.fc2, &r->t, r->prefix, n->merger_fc2, out, joined));
+    v->merger.side = side;
     return FOVEA_OK;
 }

@@ -10,6 +10,7 @@
 #define SCALES FV_VIT_HAS_SCALES
 #define PRE_NORM FV_VIT_HAS_PRE_NORM
 #define RMS_NORMS FV_VIT_HAS_RMS_NORMS
+#define AXIAL FV_VIT_HAS_AXIAL
 #define CLIP_NORMS (PRE_NORM | FV_VIT_HAS_POOLED_NORM)
 const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_PLAIN] = {"vit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT, CLASS | BIAS, FV_POS_PLAIN,
@@ -54,12 +55,31 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                        CLASS | BIAS | SCALES, FV_POS_PLAIN, FV_HEAD_CLS},
     [FV_VIT_AIM] = {"aimv2_vision_model", 1e-5f, FV_EPI_SILU, FV_PROCESSOR_CLIP, BIAS | RMS_NORMS,
                     FV_POS_PLAIN, FV_HEAD_MEAN},
-    [FV_VIT_MLCD] = {"mlcd_vision_model", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_CLIP, CLASS | CLIP_NORMS,
-                     FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_MLCD] = {"mlcd_vision_model", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_CLIP,
+                     CLASS | CLIP_NORMS | AXIAL, FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_MGP] = {"mgp-str", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_VIT, CLASS | BIAS, FV_POS_PLAIN,
                     FV_HEAD_CLS},
     [FV_VIT_LW_DETR] = {"lw_detr_vit", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_LW_DETR, BIAS | SCALES,
                         FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_QWEN2] = {"qwen2_vl_vision", 1e-6f, FV_EPI_GELU_QUICK, FV_PROCESSOR_BLIP, AXIAL,
+                      FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_QWEN3] = {"qwen3_vl_vision", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_SIGLIP, BIAS | AXIAL,
+                      FV_POS_CORNERS, FV_HEAD_MEAN},
+    [FV_VIT_GLM] = {"glm4v_vision", 1e-5f, FV_EPI_SILU, FV_PROCESSOR_BLIP, BIAS | AXIAL | RMS_NORMS,
+                    FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_GLM_OCR] = {"glm_ocr_vision", 1e-5f, FV_EPI_SILU, FV_PROCESSOR_BLIP,
+                        BIAS | AXIAL | RMS_NORMS | FV_VIT_HAS_HEAD_NORMS, FV_POS_PLAIN,
+                        FV_HEAD_MEAN},
+    [FV_VIT_GLM_IMAGE] = {"glm_image_vision", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_BLIP, BIAS,
+                          FV_POS_BILINEAR, FV_HEAD_MEAN},
+    [FV_VIT_PIXTRAL] = {"pixtral", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_BLIP,
+                        AXIAL | RMS_NORMS | PRE_NORM, FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_KIMI] = {"kimi_k25_vision", 1e-5f, FV_EPI_GELU_TANH, FV_PROCESSOR_SIGLIP, BIAS | AXIAL,
+                     FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_PADDLE] = {"paddleocr_vl_vision", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_BLIP,
+                       BIAS | AXIAL, FV_POS_BILINEAR, FV_HEAD_MEAN},
+    [FV_VIT_HUNYUAN] = {"hunyuan_vl_vision", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_BLIP, BIAS,
+                        FV_POS_BILINEAR, FV_HEAD_MEAN},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
@@ -83,6 +103,22 @@ const fv_vit_kind_info fv_vit_kinds[] = {
 #define OF_MGP                                                                                     \
     "attn_drop_rate distilled=false drop_rate max_token_length num_bpe_labels "                    \
     "num_character_labels num_wordpiece_labels output_a3_attentions"
+/* Sizes under other names, which are read, and those of parts after the tower. */
+#define OF_VL                                                                                      \
+    "attention_bias depth embed_dim in_channels in_chans num_heads out_hidden_size "               \
+    "rope_parameters spatial_merge_size spatial_patch_size temporal_patch_size"
+#define OF_QWEN3 OF_VL " deepstack_visual_indexes num_position_embeddings"
+#define OF_GLM OF_VL " rms_norm_eps"
+#define OF_PIXTRAL "head_dim is_composition rope_parameters"
+#define OF_KIMI                                                                                    \
+    "merge_kernel_size pos_emb_height pos_emb_time pos_emb_width pos_emb_type=divided_fixed "      \
+    "rope_parameters video_attn_type=spatial_temporal"
+#define OF_ERNIE OF_VL " rms_norm_eps temporal_merge_size"
+#define OF_PADDLE "rope_parameters spatial_merge_size temporal_patch_size tokens_per_second"
+#define OF_HUNYUAN                                                                                 \
+    "img_max_token_num interpolate_mode=bilinear max_vit_seq_len min_image_size "                  \
+    "num_key_value_heads out_hidden_size rms_norm_eps spatial_merge_size temporal_patch_size "     \
+    "text_hidden_size"
 #define OF_GRANITE "deepstack_visual_indexes out_hidden_size scale_factor use_fine_route"
 
 /* The first line that fits a name applies. */
@@ -157,6 +193,44 @@ static const fv_vit_type types[] = {
     {"ovis2", .kind = FV_VIT_AIM, .heads = 8, .fields = OF_AIM},
     {"ovis2_vision", .kind = FV_VIT_AIM, .heads = 8, .fields = OF_AIM},
     {"mgp-str", .kind = FV_VIT_MGP, .fields = OF_MGP},
+    {"qwen2_vl", .kind = FV_VIT_QWEN2, .heads = 16, .fields = OF_VL},
+    {"qwen2_vl_vision", .kind = FV_VIT_QWEN2, .heads = 16, .fields = OF_VL},
+    {"ernie4_5_vl_moe", .kind = FV_VIT_QWEN2, .heads = 16, .fields = OF_ERNIE},
+    {"ernie4_5_vl_moe_vision", .kind = FV_VIT_QWEN2, .heads = 16, .fields = OF_ERNIE},
+    {"qwen3_vl", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_vl_vision", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_vl_moe", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_vl_moe_vision", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_5", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_5_vision", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_5_moe", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_5_moe_vision", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen3_omni_moe_vision_encoder", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen4_exp", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"qwen4_exp_vision", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"cohere_compass", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"cohere_compass_vision", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
+    {"glm4v", .kind = FV_VIT_GLM, .heads = 12, .fields = OF_GLM},
+    {"glm4v_vision", .kind = FV_VIT_GLM, .heads = 12, .fields = OF_GLM},
+    {"glm4v_moe", .kind = FV_VIT_GLM, .heads = 12, .fields = OF_GLM},
+    {"glm4v_moe_vision", .kind = FV_VIT_GLM, .heads = 12, .fields = OF_GLM},
+    {"glm_ocr", .kind = FV_VIT_GLM_OCR, .heads = 16, .fields = OF_GLM},
+    {"glm_ocr_vision", .kind = FV_VIT_GLM_OCR, .heads = 16, .fields = OF_GLM},
+    {"glm_image", .kind = FV_VIT_GLM_IMAGE, .heads = 16, .fields = OF_VL},
+    {"glm_image_vision", .kind = FV_VIT_GLM_IMAGE, .heads = 16, .fields = OF_VL},
+    {"pixtral", .kind = FV_VIT_PIXTRAL, .heads = 16, .fields = OF_PIXTRAL},
+    {"kimi_k25", .kind = FV_VIT_KIMI, .heads = 16, .fields = OF_KIMI},
+    {"kimi_k25_vision", .kind = FV_VIT_KIMI, .heads = 16, .fields = OF_KIMI},
+    {"video_llama_3", .kind = FV_VIT_PADDLE, .fields = OF_PADDLE},
+    {"video_llama_3_vision", .kind = FV_VIT_PADDLE, .heads = 12, .fields = OF_PADDLE},
+    {"paddleocr_vl", .kind = FV_VIT_PADDLE, .heads = 16, .fields = OF_PADDLE},
+    {"paddleocr_vl_vision", .kind = FV_VIT_PADDLE, .heads = 16, .fields = OF_PADDLE},
+    {"hunyuan_vl", .kind = FV_VIT_HUNYUAN, .heads = 16, .fields = OF_HUNYUAN},
+    {"hunyuan_vl_vision", .kind = FV_VIT_HUNYUAN, .heads = 16, .fields = OF_HUNYUAN},
+    {"hy_v4_vl", .kind = FV_VIT_HUNYUAN, .heads = 16, .fields = OF_HUNYUAN},
+    {"hy_v4_vl_vision", .kind = FV_VIT_HUNYUAN, .heads = 16, .fields = OF_HUNYUAN},
+    {"cosmos3_edge", .kind = FV_VIT_NAFLEX, .heads = 16, .fields = "spatial_merge_size"},
+    {"cosmos3_edge_vision", .kind = FV_VIT_NAFLEX, .heads = 16, .fields = "spatial_merge_size"},
     {"dinov3_vit", "", FV_VIT_DINOV3},
     {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
     {"dinov2_vit", "", FV_VIT_DINOV2},

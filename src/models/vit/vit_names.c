@@ -1,7 +1,7 @@
 /* vit_names.c: the names of tensors in the ViT families, by library. */
 #include "models/vit/vit.h"
 
-#define KIND(kind) (1u << FV_VIT_##kind)
+#define KIND(kind) (UINT64_C(1) << FV_VIT_##kind)
 #define DINO_KINDS (KIND(DINOV2) | KIND(REGISTERS) | KIND(TIPS))
 #define ALL_KINDS                                                                                  \
     (KIND(PLAIN) | KIND(DEIT) | KIND(DINOV2) | KIND(REGISTERS) | KIND(CLIP) | KIND(SIGLIP))
@@ -35,6 +35,10 @@ const char *const fv_vit_prefixes[] = {
     "mgp_str.",
     "vlm.vision_tower.",
     "vlm.vision_model.",
+    "visual.vision_model.",
+    "thinker.visual.",
+    "vision_encoder.",
+    "vlm.visual.",
     NULL,
 };
 
@@ -97,6 +101,25 @@ const char *const fv_vit_prefixes[] = {
                              .ls2 = "gamma_2", .frequencies = "rope.freqs", .inner = "attn.norm.", \
                              .inner_mlp = "mlp.norm."
 
+/* encoders of vision-language models with the block names of the original ViT */
+#define VL_BLOCK                                                                                   \
+    .patch = "patch_embed.proj.", .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.",         \
+    .qkv = "attn.qkv.", .proj = "attn.proj."
+#define QWEN2_MERGER                                                                               \
+    .merger_norm = "merger.ln_q.", .merger_fc1 = "merger.mlp.0.", .merger_fc2 = "merger.mlp.2."
+#define VL_GATED .gate = "mlp.gate_proj.", .up = "mlp.up_proj.", .gated2 = "mlp.down_proj."
+#define PIXTRAL_NAMES                                                                              \
+    .patch = "patch_conv.", .pre = "ln_pre.", .block = "transformer.layers.%u.",                   \
+    .ln1 = "attention_norm.", .ln2 = "ffn_norm."
+#define KIMI_NAMES                                                                                 \
+    .neighbours = true, .pos = "patch_embed.pos_emb.weight", .post = "encoder.final_layernorm.",   \
+    .block = "encoder.blocks.%u.", .ln1 = "norm0.", .ln2 = "norm1.", .qkv = "wqkv.",               \
+    .proj = "wo.", .fc1 = "mlp.fc0.", .fc2 = "mlp.fc1."
+#define HUNYUAN_NAMES                                                                              \
+    .patch = "embeddings.patch_embedding.", .pos = "embeddings.position_embedding.weight",         \
+    .block = "layers.%u.", .q = "self_attn.q_proj.", .k = "self_attn.k_proj.",                     \
+    .v = "self_attn.v_proj.", .proj = "self_attn.o_proj."
+
 #define SCHEME(...)                                                                                \
     {                                                                                              \
         __VA_ARGS__                                                                                \
@@ -143,9 +166,18 @@ const fv_vit_names fv_vit_schemes[] = {
            .marks = {"encoder.layer.0.self_attn.q_proj.weight"}, CLIP_NAMES,
            .block = "encoder.layer.%u.", .pre = "pre_layrnorm.",
            .embeds = "visual_projection.weight"),
+    /* transformers: Cosmos 3 Edge */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(NAFLEX),
+           .marks = {"encoder.layers.0.self_attn.to_q.weight"},
+           .patch = "embeddings.patch_embedding.", .pos = "embeddings.position_embedding.weight",
+           .post = "post_layernorm.", .block = "encoder.layers.%u.", .ln1 = "layer_norm1.",
+           .ln2 = "layer_norm2.", .q = "self_attn.to_q.", .k = "self_attn.to_k.",
+           .v = "self_attn.to_v.", .proj = "self_attn.out_proj.", .fc1 = "mlp.up_proj.",
+           .fc2 = "mlp.down_proj."),
     /* transformers: CLIP, SigLIP, SigLIP in Idefics3 */
     SCHEME(.origin = FV_VIT_HF,
-           .kinds = KIND(CLIP) | KIND(GIT) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS),
+           .kinds =
+               KIND(CLIP) | KIND(GIT) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS) | KIND(PADDLE),
            CLIP_NAMES, .block = "encoder.layers.%u.", .pre = "pre_layrnorm.", .probe = "head.probe",
            .map_qkv = "head.attention.in_proj_", .map_proj = "head.attention.out_proj.",
            .map_ln = "head.layernorm.", .map_fc1 = "head.mlp.fc1.", .map_fc2 = "head.mlp.fc2.",
@@ -208,6 +240,62 @@ const fv_vit_names fv_vit_schemes[] = {
            .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA) | KIND(PIXIO),
            .marks = {"layers.0.layernorm_before.weight"}, HF_EMBEDDING, PROJECTIONS, VIT_HEADS,
            .block = "layers.%u.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
+    /* Qwen2-VL */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN2), .marks = {"merger.ln_q.weight"}, VL_BLOCK,
+           QWEN2_MERGER, .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
+    /* ERNIE 4.5-VL */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN2), .marks = {"ln.weight"}, VL_BLOCK,
+           .post = "ln.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
+    /* Qwen3-VL */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN3), .marks = {"merger.linear_fc1.weight"},
+           VL_BLOCK, .pos = "pos_embed.weight", .fc1 = "mlp.linear_fc1.", .fc2 = "mlp.linear_fc2.",
+           .merger_norm = "merger.norm.", .merger_fc1 = "merger.linear_fc1.",
+           .merger_fc2 = "merger.linear_fc2."),
+    /* Qwen3-Omni */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN3), .marks = {"merger.mlp.0.weight"}, VL_BLOCK,
+           QWEN2_MERGER, .pos = "pos_embed.weight", .fc1 = "mlp.linear_fc1.",
+           .fc2 = "mlp.linear_fc2."),
+    /* GLM-4V */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(GLM), .marks = {"post_conv_layernorm.weight"},
+           VL_BLOCK, VL_GATED, .pos = "embeddings.position_embedding.weight",
+           .embed_norm = "post_conv_layernorm.", .post = "post_layernorm."),
+    /* GLM-OCR */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(GLM_OCR), .marks = {"blocks.0.attn.q_norm.weight"},
+           VL_BLOCK, VL_GATED, .post = "post_layernorm.", .norm_q = "attn.q_norm.weight",
+           .norm_k = "attn.k_norm.weight"),
+    /* GLM-Image */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(GLM_IMAGE), .marks = {"blocks.0.mlp.fc1.weight"},
+           VL_BLOCK, .pos = "embeddings.position_embedding.weight", .fc1 = "mlp.fc1.",
+           .fc2 = "mlp.fc2."),
+    /* Pixtral */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PIXTRAL),
+           .marks = {"transformer.layers.0.attention.q_proj.weight"}, PIXTRAL_NAMES, PROJECTIONS,
+           .gate = "feed_forward.gate_proj.", .up = "feed_forward.up_proj.",
+           .gated2 = "feed_forward.down_proj."),
+    /* Pixtral as its authors publish it */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PIXTRAL), .neighbours = true, PIXTRAL_NAMES,
+           .q = "attention.wq.", .k = "attention.wk.", .v = "attention.wv.",
+           .proj = "attention.wo.", .gate = "feed_forward.w1.", .up = "feed_forward.w3.",
+           .gated2 = "feed_forward.w2."),
+    /* MoonViT in Kimi-VL, and as transformers saves it */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(KIMI), .marks = {"encoder.blocks.0.wqkv.weight"},
+           KIMI_NAMES, .patch = "patch_embed.proj."),
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(KIMI), .marks = {"encoder.blocks.0.wqkv.weight"},
+           KIMI_NAMES, .patch = "encoder.patch_embed.proj."),
+    /* transformers 5's memory: MoonViT */
+    SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(KIMI),
+           .patch = "patch_embed.proj.", .pos = "patch_embed.pos_emb.position_embeddings",
+           .post = "final_layernorm.", .block = "layers.%u.", .ln1 = "norm1.", .ln2 = "norm2.",
+           .q = "attn.q_proj.", .k = "attn.k_proj.", .v = "attn.v_proj.", .proj = "attn.proj.",
+           .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
+    /* HunyuanVL */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(HUNYUAN),
+           .marks = {"layers.0.input_layernorm.weight"}, HUNYUAN_NAMES, .ln1 = "input_layernorm.",
+           .ln2 = "post_attention_layernorm.", .fc1 = "mlp.dense_h_to_4h.",
+           .fc2 = "mlp.dense_4h_to_h."),
+    /* transformers 5's memory: HunyuanVL */
+    SCHEME(.origin = FV_VIT_HF, .in_memory = true, .kinds = KIND(HUNYUAN), HUNYUAN_NAMES,
+           .ln1 = "layer_norm1.", .ln2 = "layer_norm2.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
     /* C-RADIO */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(RADIO), .marks = {"patch_generator.cls_token.token"},
            ORIGINAL_BLOCK, .patch = "patch_generator.embedder.",

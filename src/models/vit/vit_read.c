@@ -42,7 +42,7 @@ static bool kind_of(enum fv_vit_kind *out, const fv_vit_names *n, const fv_tenso
     const bool cls = n->cls && fv_reader_lists(t, "", n->cls, "");
     const bool pre = n->pre && fv_reader_lists(t, "", n->pre, "weight");
     for (uint32_t k = 0; k <= FV_VIT_EVA; k++) {
-        const uint8_t parts = fv_vit_kinds[k].parts;
+        const uint16_t parts = fv_vit_kinds[k].parts;
         const bool fits = n->origin != FV_VIT_HF || ((parts & FV_VIT_HAS_CLASS) != 0) == cls;
         if (!(n->kinds >> k & 1) || !fits || (parts & FV_VIT_HAS_PRE_NORM && !pre))
             continue;
@@ -181,7 +181,7 @@ fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
-    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 9, FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 10, FV_MEM_MODEL, "list of outputs"));
     if (v->head != FV_HEAD_NONE)
         FV_TRY(fv_model_add_output(m, "logits"));
     FV_TRY(fv_model_add_output(m, "last_hidden_state"));
@@ -195,6 +195,8 @@ static fovea_status list_outputs(fovea_model *m)
     }
     if (fv_weight_present(&v->embeds.w))
         FV_TRY(fv_model_add_output(m, "image_embeds"));
+    if (v->merger.side)
+        FV_TRY(fv_model_add_output(m, "merged_patches"));
     return fv_vit_list_blocks(m, v->depth);
 }
 
@@ -241,6 +243,7 @@ fovea_status fv_vit_read_encoder(fv_vit_reader *r)
     FV_TRY(fv_vit_read_pool(r));
     FV_TRY(fv_vit_read_head(r));
     FV_TRY(fv_vit_read_embeds(r));
+    FV_TRY(fv_vit_read_merger(r));
     FV_TRY(check_tensors(r));
     return fill_info(r);
 }

@@ -21,7 +21,7 @@ typedef struct fv_vit_kind_info {
     uint32_t act;
     enum fv_processor processor;
     /* In transformers' files: FV_VIT_HAS_*. */
-    uint8_t parts;             /* FV_VIT_HAS_* */
+    uint16_t parts;            /* FV_VIT_HAS_* */
     enum fv_pos_rule pos_rule; /* rule for resizing the position table */
     enum fv_vit_head head;
 } fv_vit_kind_info;
@@ -33,6 +33,8 @@ enum {
     FV_VIT_HAS_POOLED_NORM = 16, /* the last norm is applied only to the pooled row */
     /* norms divide by the root mean square and have no biases; products may lack them too */
     FV_VIT_HAS_RMS_NORMS = 32,
+    FV_VIT_HAS_AXIAL = 64,       /* rotary positions by the row and the column of a patch */
+    FV_VIT_HAS_HEAD_NORMS = 128, /* norms of each head's part of q and k */
 };
 extern const fv_vit_kind_info fv_vit_kinds[]; /* indexed by enum fv_vit_kind */
 
@@ -135,5 +137,7 @@ fovea_status fv_vit_read_head(fv_vit_reader *r);
 /* Reads the projection of image_embeds, which has no bias: (out, C), or (C, out) in OpenAI's
  * files. */
 fovea_status fv_vit_read_embeds(fv_vit_reader *r);
+/* Reads the layers that join neighbouring patches, if the checkpoint has them. */
+fovea_status fv_vit_read_merger(fv_vit_reader *r);
 
 #endif

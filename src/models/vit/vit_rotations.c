@@ -95,18 +95,23 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r)
         FV_TRY(read_theta(r, "default", &theta));
         v->rope = (fv_rope){.rule = FV_ROPE_CENTRES, .base = (double)theta};
     }
-    if (r->kind == FV_VIT_MLCD) {
+    const bool axial = fv_vit_kinds[r->kind].parts & FV_VIT_HAS_AXIAL;
+    if (axial) {
         float theta = 1e4f;
         FV_TRY(read_theta(r, "axial", &theta));
-        v->rope = (fv_rope){.rule = FV_ROPE_INDEX, .base = (double)theta};
-        FV_TRY(read_class_angles(r, d / 2));
+        v->rope = (fv_rope){.rule = FV_ROPE_INDEX,
+                            .base = (double)theta,
+                            .alternating = r->kind == FV_VIT_KIMI,
+                            .column_shift = r->kind == FV_VIT_PIXTRAL ? 2 : 0};
     }
+    if (r->kind == FV_VIT_MLCD)
+        FV_TRY(read_class_angles(r, d / 2));
     for (size_t i = 0; r->n->origin == FV_VIT_TIMM && i < sizeof timm / sizeof *timm; i++)
         if (fv_begins_with(r->type, timm[i].begin) && strstr(r->type, timm[i].part)) {
             v->rope = timm[i].rope;
             break;
         }
-    r->paired = v->rope.rule == FV_ROPE_CENTRES || r->kind == FV_VIT_MLCD ? d : 0;
+    r->paired = v->rope.rule == FV_ROPE_CENTRES || (axial && !r->n->neighbours) ? d : 0;
     if (v->rope.rule != FV_ROPE_NONE && d % 4)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: heads have %u channels, but rotary positions need a multiple of 4",

@@ -71,6 +71,19 @@ static uint32_t usual_heads(const fv_vit_reader *r)
     return width % 64 == 0 ? width / 64 : 0;
 }
 
+/* Returns whether the configuration has Qwen2-VL's names for depth, heads and colours. */
+static bool is_of_vl(const fv_vit_reader *r)
+{
+    return r->kind >= FV_VIT_QWEN2 && r->kind <= FV_VIT_GLM_IMAGE;
+}
+
+/* The field with the width of the tower. In Qwen2-VL, "hidden_size" is that of the merger. */
+static const char *width_field(const fv_vit_reader *r)
+{
+    return r->kind == FV_VIT_QWEN2 && fv_config_get(&r->vision, "embed_dim") ? "embed_dim"
+                                                                             : "hidden_size";
+}
+
 static fovea_status read_heads(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
@@ -87,6 +100,8 @@ static fovea_status read_heads(fv_vit_reader *r)
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
     FV_TRY(fv_config_u32(&v->heads, &arguments, "num_heads", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_attention_heads", 1, FV_VIT_WIDTH_MOST));
+    if (is_of_vl(r))
+        FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_heads", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->heads, &r->own, "heads", 1, FV_VIT_WIDTH_MOST));
     if (v->heads == 0)
         return fv_fail(
@@ -191,6 +206,8 @@ static fovea_status read_depth(fv_vit_reader *r)
 {
     uint32_t *depth = &r->v->depth;
     FV_TRY(fv_config_u32(depth, &r->vision, "num_hidden_layers", 1, DEPTH));
+    if (is_of_vl(r))
+        FV_TRY(fv_config_u32(depth, &r->vision, "depth", 1, DEPTH));
     if (*depth && fv_vit_find_block(r, *depth))
         fv_log("%s: num_hidden_layers is %u; %s has more blocks, which are ignored",
                r->config->file, *depth, r->t.source->name);
@@ -210,13 +227,16 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
         /* the tensor is listed, so opening its shard failed */
         return fv_source_failed(r->t.source);
     uint32_t high;
-    bool square, conv = patch->rank == 4;
+    const uint32_t rank = patch->rank; /* 4: a convolution; 5: of several frames; 2: a product */
+    bool square, conv = rank >= 4;
     v->width = fv_tensor_dimension(patch, 0);
     v->channels = conv ? fv_tensor_dimension(patch, 1) : 3;
-    v->patch = conv ? fv_tensor_dimension(patch, 3) : 0;
-    high = conv ? fv_tensor_dimension(patch, 2) : 0;
-    FV_TRY(fv_config_u32(&v->width, &r->vision, "hidden_size", 1, FV_VIT_WIDTH_MOST));
+    v->patch = conv ? fv_tensor_dimension(patch, rank - 1) : 0;
+    high = conv ? fv_tensor_dimension(patch, rank - 2) : 0;
+    FV_TRY(fv_config_u32(&v->width, &r->vision, width_field(r), 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->channels, &r->vision, "num_channels", 1, FV_VIT_WIDTH_MOST));
+    if (is_of_vl(r))
+        FV_TRY(fv_config_u32(&v->channels, &r->vision, "in_channels", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_size(&v->patch, &high, &square, &r->vision, "patch_size"));
     FV_TRY(fv_config_size(&v->patch, &high, &square, &r->own, "patch_size"));
     FV_TRY(fv_vit_check_size(r, "width", v->width, FV_VIT_WIDTH_MOST));
@@ -282,7 +302,7 @@ static fovea_status read_bias_form(fv_vit_reader *r)
         r->v_bias = fv_reader_find(&r->t, r->block, n->qkv ? n->v_bias : n->v, part) != NULL;
         return FOVEA_OK;
     }
-    bool all = r->kind != FV_VIT_INTERN && r->kind != FV_VIT_AIM; /* default */
+    bool all = r->kind != FV_VIT_INTERN && !(fv_vit_kinds[r->kind].parts & FV_VIT_HAS_RMS_NORMS);
     FV_TRY(fv_config_bool(&all, &r->vision, "qkv_bias"));
     FV_TRY(fv_config_bool(&all, &r->vision, "attention_bias"));
     r->q_bias = r->k_bias = r->v_bias = all;
@@ -319,14 +339,18 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     const fv_tensor *fc1 = fv_reader_find(&r->t, r->block, n->fc1, "weight");
     FV_TRY(fv_reader_dimension(&v->hidden, &r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight",
                                1, "width of the MLP", FV_VIT_HIDDEN_MOST));
-    FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
+    if (r->kind != FV_VIT_GLM) /* there, it is that of the merger */
+        FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
     const bool joined = n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden;
-    const bool act_told = r->kind == FV_VIT_DINOV3 || r->kind == FV_VIT_AIM;
+    const bool act_told = r->kind == FV_VIT_DINOV3 || r->kind == FV_VIT_AIM ||
+                          r->kind == FV_VIT_GLM || r->kind == FV_VIT_GLM_OCR;
+    /* Pixtral's gated MLP may have any activation. */
+    v->gated = r->split && r->kind == FV_VIT_PIXTRAL && v->epi != FV_EPI_SILU;
     if (r->split && n->origin == FV_VIT_HF && act_told && v->epi != FV_EPI_SILU)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: a gated MLP must have \"hidden_act\" silu; others are not supported",
                        r->config->file);
-    if (r->gated || joined)
+    if ((r->gated || joined) && !v->gated)
         v->epi = FV_EPI_SWIGLU;
     return FOVEA_OK;
 }

@@ -136,7 +136,7 @@ static void tokens(fv_synthetic *m, const fv_vit_spec *s)
 
 void fv_vit_synthetic_encoder(fv_synthetic *m, fv_vit_spec *s)
 {
-    const uint8_t parts = fv_vit_kinds[s->kind].parts;
+    const uint16_t parts = fv_vit_kinds[s->kind].parts;
     const fv_vit_names *n = s->names = s->names ? s->names : usual_names(s->kind);
     s->root = s->root ? s->root : "";
     s->image_width = s->image_width ? s->image_width : s->image;
@@ -210,6 +210,15 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_MLCD:
     case FV_VIT_MGP:
     case FV_VIT_LW_DETR:
+    case FV_VIT_QWEN2:
+    case FV_VIT_QWEN3:
+    case FV_VIT_GLM:
+    case FV_VIT_GLM_OCR:
+    case FV_VIT_GLM_IMAGE:
+    case FV_VIT_PIXTRAL:
+    case FV_VIT_KIMI:
+    case FV_VIT_PADDLE:
+    case FV_VIT_HUNYUAN:
         break;
     }
 }

@@ -7,6 +7,7 @@
 #include "models/vit/vit_reader.h"
 
 #define REGISTERS 4096
+#define FRAMES 64
 #define SIDE 4096     /* largest side of the position table, in patches */
 #define PATCH_MOST 16 /* pictures have at most SIDE patches of this size per side */
 
@@ -14,7 +15,9 @@
  * that of the detector's pictures. */
 static const char *picture_field(const fv_vit_reader *r)
 {
-    return r->kind == FV_VIT_LW_DETR ? "pretrain_image_size" : "image_size";
+    return r->kind == FV_VIT_LW_DETR   ? "pretrain_image_size"
+           : r->kind == FV_VIT_HUNYUAN ? "max_image_size"
+                                       : "image_size";
 }
 
 fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height)
@@ -35,7 +38,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
     fv_vit *v = r->v;
     uint32_t w = 0, h = 0;
     /* In timm's models, all prefix tokens may have positions, or none, or only the class tokens. */
-    const bool unused_class = r->kind == FV_VIT_POSE || r->kind == FV_VIT_LW_DETR;
+    const bool unused_class =
+        r->kind == FV_VIT_POSE || r->kind == FV_VIT_LW_DETR || r->kind == FV_VIT_HUNYUAN;
     const uint32_t first = unused_class ? 1 : v->class_tokens;
     const uint32_t leads[] = {r->n->patch_positions ? 0 : first, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
@@ -103,9 +107,12 @@ static fovea_status read_positions(fv_vit_reader *r)
     uint64_t rows = t->elements / v->width;
     uint32_t lead = 0;
     const uint64_t shape[2] = {rows, v->width};
+    const uint64_t grid[3] = {fv_tensor_dimension(t, 0), fv_tensor_dimension(t, 1), v->width};
+    const bool gridded = r->kind == FV_VIT_KIMI;
     if (rows > (uint64_t)SIDE * SIDE + REGISTERS)
         return fv_vit_check_size(r, "length of the position table", UINT32_MAX, SIDE * SIDE);
-    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->pos, "", 2, shape));
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->pos, "", gridded ? 3 : 2,
+                            gridded ? grid : shape));
     FV_TRY(cut_table(r, (uint32_t)rows, &lead));
     uint32_t patches = v->table_width * v->table_height;
     v->table = (fv_weight){.rows = patches, .cols = v->width};
@@ -134,21 +141,25 @@ static fovea_status read_position_rule(fv_vit_reader *r)
                                         [FV_POS_BILINEAR] = "bilinear",
                                         [FV_POS_BILINEAR_AA] = "bilinear-aa",
                                         [FV_POS_CROPPED] = "cropped",
-                                        [FV_POS_BUCKETS] = "buckets"};
+                                        [FV_POS_BUCKETS] = "buckets",
+                                        [FV_POS_CORNERS] = "corners",
+                                        [FV_POS_LINEAR_OFFSET] = "bilinear-offset"};
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "pos_interp"));
     if (name) {
         const int rule = fv_index_of(name, names, sizeof names / sizeof *names);
         if (rule < 0)
             return fv_config_fail(&r->own, "pos_interp",
-                                  "plain, offset, aa, bilinear, bilinear-aa, cropped or buckets");
+                                  "plain, offset, aa, bilinear, bilinear-aa, bilinear-offset, "
+                                  "cropped, buckets or corners");
         r->v->pos_rule = (enum fv_pos_rule)rule;
         return FOVEA_OK;
     }
     bool registers = fv_reader_find(&r->t, r->prefix, r->n->reg, "") != NULL;
     switch (r->n->origin) {
     case FV_VIT_HF:
-        r->v->pos_rule = fv_vit_kinds[r->kind].pos_rule;
+        r->v->pos_rule = fv_begins_with(r->type, "hy_v4_vl") ? FV_POS_LINEAR_OFFSET
+                                                             : fv_vit_kinds[r->kind].pos_rule;
         return FOVEA_OK;
     case FV_VIT_DINO:
         r->v->pos_rule = registers ? FV_POS_AA : FV_POS_OFFSET;
@@ -262,16 +273,48 @@ static fovea_status fold_colours(fv_vit_reader *r, const fv_tensor *t)
     return FOVEA_OK;
 }
 
+/* Reads the embedding of patches of several frames. A picture counts as equal frames, so that the
+ * filters of the frames are added. */
+static fovea_status read_frames(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    const uint32_t plane = v->patch * v->patch;
+    const fv_tensor *found = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight"), *t, *sums;
+    const uint32_t frames = fv_tensor_dimension(found, 2);
+    float *sum, *filter;
+    FV_TRY(fv_vit_check_size(r, "number of frames", frames, FRAMES));
+    const uint64_t shape[5] = {v->width, 3, frames, v->patch, v->patch};
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", 5, shape));
+    FV_TRY(fv_model_floats(&sum, &sums, r->t.m, v->width, 3 * plane));
+    FV_TRY(FV_MEM_ARRAY(&filter, (uint64_t)frames * plane, FV_MEM_MODEL, "a filter"));
+    for (uint32_t i = 0; i < 3 * v->width; i++) { /* a filter and a colour */
+        fv_tensor_read(t, (uint64_t)i * frames * plane, frames * plane, filter);
+        for (uint32_t k = 0; k < plane; k++) {
+            double all = 0;
+            for (uint32_t frame = 0; frame < frames; frame++)
+                all += (double)filter[frame * plane + k];
+            sum[(size_t)i * plane + k] = (float)all;
+        }
+    }
+    fv_mem_free(filter);
+    v->embed.w = fv_weight_of(sums, v->width, 3 * plane);
+    return FOVEA_OK;
+}
+
 fovea_status fv_vit_read_embedding(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
     const fv_tensor *t;
     const uint64_t conv[4] = {v->width, 3, v->patch, v->patch};
     const uint64_t linear[2] = {v->width, 3ull * v->patch * v->patch};
-    bool flat = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight")->rank == 2;
-    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
-                            flat ? linear : conv));
-    v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
+    const uint32_t rank = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight")->rank;
+    if (rank == 5) {
+        FV_TRY(read_frames(r));
+    } else {
+        FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", rank == 2 ? 2 : 4,
+                                rank == 2 ? linear : conv));
+        v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
+    }
     if (r->kind == FV_VIT_NAFLEX) /* (pixel, channel) becomes (channel, pixel) */
         v->embed.w.part[0].taps = 3;
     if (r->kind == FV_VIT_RADIO)
@@ -293,6 +336,5 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     bool pre = r->n->origin == FV_VIT_TIMM
                    ? fv_reader_find(&r->t, r->prefix, r->n->pre, "weight") != NULL
                    : fv_vit_kinds[r->kind].parts & FV_VIT_HAS_PRE_NORM;
-    return pre && r->n->pre ? fv_reader_norm(&v->pre, &r->t, r->prefix, r->n->pre, r->v->width)
-                            : FOVEA_OK;
+    return pre && r->n->pre ? fv_vit_read_norm(r, &v->pre, r->prefix, r->n->pre) : FOVEA_OK;
 }
