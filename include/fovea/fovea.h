@@ -33,6 +33,7 @@
  *     plans.h            plans of models; running frames
  *     results.h          results from outputs: depth, classes, masks, boxes, key points
  *     crops.h            people in boxes, pictures that are run in parts
+ *     prompts.h          masks of what points and boxes mark
  *     video.h            colours and layouts of frames of cameras and decoders
  *     mailbox.h          the newest frame of a camera, with deadlines
  *     external_images.h  frames in memory of cameras, decoders and other devices
@@ -72,7 +73,8 @@
  *     are elements of arrays, or that come with every frame, have no size and never grow:
  *     fovea_frame, fovea_output, fovea_acquire_fence, fovea_matrix, fovea_target, fovea_tensor,
  *     fovea_trace_event, fovea_model_file, fovea_mask, fovea_detection, fovea_keypoint, fovea_box,
- *     fovea_external_image_plane, fovea_linear_attention_params, fovea_accuracy.
+ *     fovea_external_image_plane, fovea_linear_attention_params, fovea_accuracy, fovea_prompt,
+ *     fovea_prompt_point.
  *   - Zero in an option means the default, unless the option says otherwise.
  *   - The comment on a function states the owner of a string that it returns. Static strings are
  *     always valid. */
@@ -87,6 +89,7 @@
 #include <fovea/models.h>
 #include <fovea/operations.h>
 #include <fovea/plans.h>
+#include <fovea/prompts.h>
 #include <fovea/results.h>
 #include <fovea/sequences.h>
 #include <fovea/tensors.h>

@@ -897,6 +897,68 @@ class state : public handle<fovea_state, fovea_state_free>
     }
 };
 
+/* Makes masks of what points and boxes mark in the frames of a plan. */
+class segmenter : public handle<fovea_segmenter, fovea_segmenter_free>
+{
+  public:
+    using outputs = std::vector<fovea_output>;
+    static result<segmenter> create(const plan &plan,
+                                    const fovea_segmenter_options &options) noexcept
+    {
+        return result<segmenter>(fovea_segmenter_create, static_cast<const fovea_plan *>(plan),
+                                 &options);
+    }
+    /* Returns the shape of an output: masks, scores. */
+    fovea_output_info output(std::size_t index) const noexcept
+    {
+        fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
+        (void)fovea_plan_output(fovea_segmenter_plan(*this), index, &out);
+        return out;
+    }
+    fovea_status try_begin(const outputs &features) noexcept
+    {
+        return fovea_segmenter_begin(*this, features.data(), features.size());
+    }
+    fovea_status try_run(const fovea_prompt &prompt, const outputs &outs) noexcept
+    {
+        return fovea_segmenter_run(*this, &prompt, outs.data(), outs.size());
+    }
+    /* `inside` has an element for every pixel of the frame, or is empty. */
+    fovea_status try_mask(const outputs &outs, std::uint32_t index, fovea_mask &mask,
+                          std::vector<std::uint8_t> &inside) noexcept
+    {
+        return fovea_segmenter_mask(*this, outs.data(), outs.size(), index, &mask,
+                                    inside.empty() ? nullptr : inside.data(), inside.size());
+    }
+#if defined(__cpp_exceptions)
+    explicit segmenter(const plan &plan,
+                       const fovea_segmenter_options &options = FOVEA_SEGMENTER_OPTIONS_INIT)
+        : segmenter(create(plan, options).take())
+    {
+    }
+    void begin(const outputs &features)
+    {
+        check(try_begin(features));
+    }
+    void run(const fovea_prompt &prompt, const outputs &outs)
+    {
+        check(try_run(prompt, outs));
+    }
+    fovea_mask mask(const outputs &outs, std::uint32_t index, std::vector<std::uint8_t> &inside)
+    {
+        fovea_mask out;
+        check(try_mask(outs, index, out, inside));
+        return out;
+    }
+#endif
+
+  private:
+    friend result<segmenter>;
+    explicit segmenter(owner object) noexcept : handle(object)
+    {
+    }
+};
+
 /* A language model, which reads ids, or a token mixer, which reads rows. */
 class sequence : public handle<fovea_sequence, fovea_sequence_free>
 {

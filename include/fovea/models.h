@@ -272,7 +272,7 @@ typedef enum fovea_scores {
     FOVEA_SCORES_VALUES,  /* regression: the scores are the logits */
 } fovea_scores;
 
-typedef struct fovea_model_info {
+typedef struct fovea_model_info { /* More than 25 fields: a report, which grows at its end */
     size_t struct_size;
     char type[32];         /* model_type of config.json: "dinov2" */
     const char *attention; /* the attention that the model was trained with, as in
@@ -303,6 +303,8 @@ typedef struct fovea_model_info {
                                       the model. NULL: the model reads no pictures */
     uint32_t preprocess_assumed;   /* 1: no file of the model has the preprocessing */
     fovea_scores scores;           /* the kind of scores that fovea_class_scores computes */
+    uint32_t prompt_masks;         /* masks of each prompt of points and boxes; 0: the model reads
+                                      no prompts. See fovea_segmenter_create in prompts.h */
 } fovea_model_info;
 #define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 

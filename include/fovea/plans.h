@@ -277,6 +277,7 @@ typedef enum fovea_output_kind {
     FOVEA_OUTPUT_BOXES,        /* four numbers for each anchor or query */
     FOVEA_OUTPUT_BOX_CLASSES,  /* logits of classes, for the same anchors or queries */
     FOVEA_OUTPUT_KEYPOINTS,    /* a column for each key point: its heat map */
+    FOVEA_OUTPUT_MASK_SCORES,  /* one row: the estimated quality of each mask, see prompts.h */
 } fovea_output_kind;
 
 /* The shape that the model's original code (transformers, timm, the authors' repository) gives an

@@ -35,12 +35,13 @@ from ._model import Model, load
 from ._plan import Plan
 from ._records import Detection, Features, Keypoint, Label, Mask, Masks, Tuned
 from ._results import Batch, Result
+from ._segmenter import Segmenter, Segments
 from ._sequence import Sequence
 from ._structures import (COMPUTE, EXTENT_FRAME, EXTERNAL_KINDS, FORMATS, FORMS, GATES, KINDS, MASK_RULES,
                           NO_CLASS, OUT_GATES, SCHEDULES, STATUSES, STORAGE, TRANSFERS, WEIGHTS, YUVS, Accuracy,
                           AccuracyReport, AttentionOptions, DeviceInfo, DeviceOptions, Frame, FrameShape,
                           GemmOptions, LinearAttentionParams, Matrix, ModelInfo, ModelOptions, Output, OutputInfo, PlanInfo,
-                          PlanOptions, Preprocess, SequenceInfo, SequenceOptions, StepInfo, TuneOptions)
+                          PlanOptions, Preprocess, SegmenterOptions, SequenceInfo, SequenceOptions, StepInfo, TuneOptions)
 from ._video import choose_yuv, convert, layouts
 
 __version__ = version()
@@ -51,7 +52,7 @@ __all__ = [
     "DeviceOptions", "Error", "ExternalImage", "Features", "Frame", "FrameShape", "GemmOptions", "Keypoint",
     "Label", "LinearAttentionParams", "Mask", "Masks", "Matrix", "Model", "ModelInfo", "ModelOptions", "Output",
     "OutputInfo", "Plan",
-    "PlanInfo", "PlanOptions", "Preprocess", "Result", "Sequence", "SequenceInfo", "SequenceOptions", "State",
+    "PlanInfo", "PlanOptions", "Preprocess", "Result", "Segmenter", "SegmenterOptions", "Segments", "Sequence", "SequenceInfo", "SequenceOptions", "State",
     "StepInfo", "TuneOptions", "Tuned", "attention", "choose_yuv", "convert", "crop", "gemm", "layouts", "load",
     "save_wisdom", "version",
 ]

@@ -96,7 +96,8 @@ class ModelInfo(Sized):
                 *_each(C.c_uint64, "parameters mapped_bytes"),
                 *_each(C.c_uint32, "boxes keypoints masks metric vocabulary sequence"),
                 ("linear", LinearAttentionParams), ("reduced_labels", C.c_uint32),
-                ("preprocess_source", C.c_char_p), ("preprocess_assumed", C.c_uint32), ("scores", C.c_int)]
+                ("preprocess_source", C.c_char_p), ("preprocess_assumed", C.c_uint32), ("scores", C.c_int),
+                ("prompt_masks", C.c_uint32)]
 
 
 class FrameShape(C.Structure):
@@ -252,6 +253,19 @@ class GemmOptions(Sized):
                 ("compute", C.c_int)]
 
 
+class SegmenterOptions(Sized):
+    _c_name_ = "fovea_segmenter_options"
+    _fields_ = [*_SIZE, ("points", C.c_uint32), ("memory_limit", C.c_uint64), ("dry", C.c_int)]
+
+
+class PromptPoint(C.Structure):
+    _fields_ = [*_each(C.c_double, "x y"), ("label", C.c_int)]
+
+
+class Prompt(C.Structure):
+    _fields_ = [("points", C.POINTER(PromptPoint)), ("n_points", C.c_size_t), ("box", C.POINTER(Box))]
+
+
 class SequenceOptions(Sized):
     _c_name_ = "fovea_sequence_options"
     _fields_ = [*_SIZE, *_each(C.c_uint32, "rows context"),
@@ -292,7 +306,7 @@ FORMS = {"auto": 0, "recurrent": 1, "chunk": 2}
 GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
 OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
 KINDS = ("features", "logits", "depth", "class_map", "masks", "mask_classes", "boxes", "box_classes",
-         "keypoints")
+         "keypoints", "mask_scores")
 OUTPUT_LAYOUTS = ("rows", "vector", "planes", "map")
 SCORES = ("softmax", "sigmoid", "values")
 MASK_RULES = {"panoptic": 0, "instance": 1}

@@ -104,6 +104,7 @@ static fovea_output_layout usual_layout(fovea_output_kind kind, uint32_t rows, c
 {
     switch (kind) {
     case FOVEA_OUTPUT_LOGITS:
+    case FOVEA_OUTPUT_MASK_SCORES:
         return FOVEA_OUTPUT_LAYOUT_VECTOR;
     case FOVEA_OUTPUT_DEPTH:
         return FOVEA_OUTPUT_LAYOUT_MAP;

@@ -472,6 +472,8 @@ typedef struct fv_deconv {
     uint32_t act; /* FV_EPI_* or 0 */
 } fv_deconv;
 void fv_emit_deconv(fv_builder *b, const char *label, const fv_deconv *d);
+/* Returns the columns of a single row as side * side rows of `cols` columns. */
+fv_view fv_emit_unfold(fv_builder *b, const char *label, fv_view in, uint32_t side, uint32_t cols);
 
 /* ---- queries and boxes (emit_boxes.c) ---- */
 

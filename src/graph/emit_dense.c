@@ -65,6 +65,28 @@ static void emit_blocks(fv_builder *b, const char *label, const fv_deconv *d, fv
                             .act = d->act});
 }
 
+/* Makes each row of the grid `from` a block of stride x stride pixels of a grid `wide` pixels
+ * wide. */
+static fv_step *emit_shuffle(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                             uint32_t stride, uint32_t wide, fv_view out, uint32_t rows,
+                             uint32_t channels)
+{
+    fv_step *s =
+        fv_emit_row_step(b, FV_OP_PIXEL_SHUFFLE, label, in, FV_KIND_WHOLE, out, rows, channels);
+    s->prob.dim[FV_SHUFFLE_SCALE] = stride;
+    s->u[0] = from->width;
+    s->u[1] = wide;
+    return s;
+}
+
+fv_view fv_emit_unfold(fv_builder *b, const char *label, fv_view in, uint32_t side, uint32_t cols)
+{
+    const fv_grid one = {1, 1, 0, 0};
+    const fv_view out = fv_emit_rows(b, side * side, cols);
+    emit_shuffle(b, label, in, &one, side, side, out, side * side, cols);
+    return out;
+}
+
 void fv_emit_deconv(fv_builder *b, const char *label, const fv_deconv *d)
 {
     const uint32_t wide = d->from.width * d->stride, high = d->from.height * d->stride;
@@ -74,10 +96,6 @@ void fv_emit_deconv(fv_builder *b, const char *label, const fv_deconv *d)
         return;
     const fv_view blocks = fv_emit_rows(b, grid.width * grid.height, d->w->rows);
     emit_blocks(b, label, d, blocks, &grid);
-    fv_step *s = fv_emit_row_step(b, FV_OP_PIXEL_SHUFFLE, label, blocks, FV_KIND_WHOLE, d->out,
-                                  wide * high, d->channels);
-    s->prob.dim[FV_SHUFFLE_SCALE] = d->stride;
-    s->u[0] = grid.width;
-    s->u[1] = wide;
-    s->u[2] = d->overlap;
+    emit_shuffle(b, label, blocks, &grid, d->stride, wide, d->out, wide * high, d->channels)->u[2] =
+        d->overlap;
 }

@@ -25,6 +25,7 @@ struct fv_source;    /* source.h: an opened checkpoint */
 struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
 struct fv_detection; /* detection.h: how boxes are decoded */
+struct fv_prompts;   /* prompts.h: how points and boxes are read */
 struct fv_builder;
 struct fv_emit_options;
 struct fv_view;
@@ -85,6 +86,11 @@ typedef struct fv_family {
     /* Emits the steps that continue a sequence by some tokens. NULL if the models have no
      * sequences. */
     fovea_status (*feed)(const fovea_model *m, struct fv_builder *b, const struct fv_feed *feed);
+    /* Emits the steps that make masks from the encoder's features and from the tokens of a prompt,
+     * of which there are at most `tokens`. Their inputs are "features", "tokens", and "present",
+     * which is 1 for the tokens that the prompt has, and else 0. Called only if m->prompts is set.
+     */
+    fovea_status (*prompt)(const fovea_model *m, struct fv_builder *b, uint32_t tokens);
     /* For training: emits only the steps of block `i`'s attention, of the kind `attention`, on
      * normalised tokens. `project` emits only the steps of its output projection, without layer
      * scale. NULL if only a head can be trained in models of this family. */
@@ -147,6 +153,7 @@ struct fovea_model {
     struct fv_decoder *decoder;           /* decoder of a pyramid, or NULL */
     struct fv_dpt_head *dpt_head;         /* head of a ViT, or NULL */
     const struct fv_detection *detection; /* points into the decoder or the roles; or NULL */
+    const struct fv_prompts *prompts;     /* points into the roles; or NULL */
     void *roles;                          /* the weights by role, in the family's own struct */
     char *attention;                      /* memory of info.attention */
     char **outputs;                       /* names, ended by NULL; the main output first */

@@ -39,13 +39,14 @@ static uint64_t classes_of(const fv_graph *g)
 }
 
 /* Returns the number of floats of scratch that the class map needs, or the masks, whose canvas is
- * `width` pixels wide. The classes of a detector's masks are those of its boxes. */
+ * `width` pixels wide. The classes of a detector's masks are those of its boxes; masks of
+ * prompts have none. */
 static uint64_t map_floats(const fovea_plan *p, const fv_wanted *map, uint32_t width)
 {
     const fv_graph *g = &p->graph;
     const uint64_t queries = g->value[map->value].cols, n = classes_of(g);
     uint64_t floats = line_floats(g, map);
-    if (map->kind == FOVEA_OUTPUT_MASKS && (n || p->model->detection)) {
+    if (map->kind == FOVEA_OUTPUT_MASKS && (n || p->model->detection || p->model->prompts)) {
         const uint64_t scores = queries * n + (2ull * width + 1) * n;
         const uint64_t records = 3ull * width * queries + queries * WORK_FLOATS + 1;
         floats += scores > records ? scores : records;

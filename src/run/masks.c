@@ -6,6 +6,7 @@
 #include "base/abi.h"
 #include "models/model.h"
 #include "run/boxes.h"
+#include "run/masks.h"
 #include "run/sigmoid.h"
 #include "run/task_output.h"
 
@@ -38,19 +39,14 @@ static fv_side same_places(uint32_t n)
     return (fv_side){.scale = 1, .end = n, .high = n};
 }
 
-static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_output *outs,
-                          size_t n_outs)
+/* Finds the masks among the outputs, and prepares to enlarge them. */
+static fovea_status begin_pixels(mask_search *s, const fovea_plan *p, const fovea_output *outs,
+                                 const char *usual)
 {
     fv_extent run;
-    FV_TRY(fv_task_output_check(p, outs, n_outs));
     s->plan = p;
     s->outs = outs;
-    s->detector = p->model->detection != NULL;
-    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS,
-                             s->detector ? "pred_masks" : "masks_queries_logits"));
-    if (!s->detector)
-        FV_TRY(fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES,
-                                 "class_queries_logits"));
+    FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS, usual));
     const fv_grid *grid = &s->masks.grid;
     s->scratch = fv_result_scratch_masks(p);
     s->mask2former = p->model->mask_square != 0;
@@ -68,6 +64,17 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
     s->column = fv_side_columns(fv_result_scratch_columns(p), &s->columns, s->extent.width);
     fv_side_columns(s->scratch.columns, &columns, s->canvas.width);
     return FOVEA_OK;
+}
+
+static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_output *outs,
+                          size_t n_outs)
+{
+    FV_TRY(fv_task_output_check(p, outs, n_outs));
+    s->detector = p->model->detection != NULL;
+    FV_TRY(begin_pixels(s, p, outs, s->detector ? "pred_masks" : "masks_queries_logits"));
+    return s->detector ? FOVEA_OK
+                       : fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES,
+                                           "class_queries_logits");
 }
 
 /* ---- selection of queries ---- */
@@ -547,24 +554,51 @@ static void mark_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logi
     s->pixels[(size_t)y * s->extent.width + x] = *logit > 0;
 }
 
+static void mark_and_add_pixel(mask_search *s, uint32_t x, uint32_t y, const float *logit)
+{
+    if (s->pixels)
+        mark_pixel(s, x, y, logit);
+    if (*logit > 0)
+        add_pixel(s, 1, x, y);
+}
+
+/* Keeps only one query, whose pixels will be marked in `inside`, which may be NULL. */
+static fovea_status keep_one(mask_search *s, uint32_t query, uint8_t *inside, size_t capacity)
+{
+    const size_t pixels = (size_t)s->extent.width * s->extent.height;
+    if (query >= s->masks.columns)
+        return fv_fail(FOVEA_EINVAL, "mask %u does not exist; there are %u masks, counted from 0",
+                       query, s->masks.columns);
+    s->scratch.work[0] = (fv_query_mask){.query = query};
+    s->kept = 1;
+    s->pixels = inside;
+    if (!inside)
+        return FOVEA_OK;
+    FV_TRY(fv_task_output_capacity("pixels", capacity, pixels));
+    memset(inside, 0, pixels);
+    return FOVEA_OK;
+}
+
 fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                uint32_t query, uint8_t *inside, size_t capacity)
 {
     mask_search s = {0};
     FV_TRY(begin(&s, plan, outs, n_outs));
     FV_TRY(fv_require(inside, "the map"));
-    FV_TRY(fv_task_output_capacity("pixels", capacity, (size_t)s.extent.width * s.extent.height));
-    if (query >= s.masks.columns)
-        return fv_fail(FOVEA_EINVAL,
-                       "query %u does not exist; the model has %u queries, counted from 0", query,
-                       s.masks.columns);
-    s.scratch.work[0] = (fv_query_mask){.query = query};
-    s.kept = 1;
-    s.pixels = inside;
-    memset(inside, 0, (size_t)s.extent.width * s.extent.height);
+    FV_TRY(keep_one(&s, query, inside, capacity));
     if (s.mask2former)
         see_nearest(&s, mark_pixel);
     else
         see_all(&s, mark_pixel);
+    return FOVEA_OK;
+}
+
+fovea_status fv_masks_draw(const fovea_plan *p, const fovea_output *outs, uint32_t query,
+                           fovea_mask *mask, uint8_t *inside, size_t capacity)
+{
+    mask_search s = {.found = mask};
+    FV_TRY(begin_pixels(&s, p, outs, "pred_masks"));
+    FV_TRY(keep_one(&s, query, inside, capacity));
+    see_all(&s, mark_and_add_pixel);
     return FOVEA_OK;
 }

@@ -317,7 +317,7 @@ static fovea_status check_matrix(const fv_value *v, const fovea_matrix *m, uint6
 }
 
 fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs, size_t n_inputs,
-                       fovea_matrix output)
+                       const fovea_matrix *outputs)
 {
     uint64_t stride = 0;
     size_t k = 0;
@@ -338,9 +338,11 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
         FV_TRY(be->upload(p->run.queue, v->slot, inputs[k].data, stride));
         k++;
     }
-    const fv_value *v = &p->graph.value[p->graph.wanted[0].value];
-    FV_TRY(check_matrix(v, &output, &stride));
-    FV_TRY(be->download(p->run.queue, v->slot, output.data, stride));
+    for (uint32_t i = 0; i < p->graph.n_wanted; i++) {
+        const fv_value *v = &p->graph.value[p->graph.wanted[i].value];
+        FV_TRY(check_matrix(v, &outputs[i], &stride));
+        FV_TRY(be->download(p->run.queue, v->slot, outputs[i].data, stride));
+    }
     fv_portion most = FV_ALL;
     most.rows = rows;
     fv_fence fence;
@@ -353,5 +355,5 @@ fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_in
 {
     FV_TRY(fv_require(p, "the plan"));
     FV_TRY(fv_plan_kept_reset(p));
-    return fv_op_run(p, UINT32_MAX, inputs, n_inputs, output);
+    return fv_op_run(p, UINT32_MAX, inputs, n_inputs, &output);
 }

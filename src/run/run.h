@@ -37,8 +37,9 @@ fovea_status fv_external_frame_crop(fovea_plan *p, const fv_run_input *in);
 fovea_status fv_run_submit(fovea_plan *p, const fv_run_input *in, const fovea_output *outs,
                            size_t n_outs, fovea_ticket *out);
 
-/* Runs an operation on its first `rows` rows, continuing from the current state. */
+/* Runs an operation on its first `rows` rows, continuing from the current state. `outputs` has an
+ * element for each output of the plan. */
 fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs, size_t n_inputs,
-                       fovea_matrix output);
+                       const fovea_matrix *outputs);
 
 #endif

@@ -196,7 +196,7 @@ static fovea_status advance(fovea_sequence *s, fovea_plan *p, uint32_t n, fovea_
     s->last = (float)(n - 1);
     for (uint32_t i = 0; i < n && s->has_position; i++)
         s->position[i] = (float)(s->tokens + i);
-    FV_TRY(fv_op_run(p, n, in, 1 + others->count, out));
+    FV_TRY(fv_op_run(p, n, in, 1 + others->count, &out));
     s->tokens += n;
     return FOVEA_OK;
 }

@@ -88,7 +88,7 @@ static fovea_status advance(fovea_state *s, fovea_plan *plan, uint32_t rows,
 {
     if (s->position)
         FV_TRY(place(s, plan, rows));
-    FV_TRY(fv_op_run(plan, rows, inputs, n_inputs, output));
+    FV_TRY(fv_op_run(plan, rows, inputs, n_inputs, &output));
     if (s->position)
         s->held += rows;
     return FOVEA_OK;

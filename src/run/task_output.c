@@ -7,6 +7,14 @@
 #include "models/model.h"
 #include "plan/result_scratch.h"
 
+static fovea_status check_count(const fovea_plan *p, size_t n_outs)
+{
+    return n_outs == p->graph.n_wanted
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL, "the caller gave %zu outputs, but the plan has %u", n_outs,
+                         p->graph.n_wanted);
+}
+
 fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs)
 {
     FV_TRY(fv_require(p, "the plan"));
@@ -15,10 +23,7 @@ fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs,
         return fv_fail(
             FOVEA_ENOTSUP,
             "the plan runs one operation, not a model; pass a plan of fovea_plan_create");
-    return n_outs == p->graph.n_wanted
-               ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL, "the caller gave %zu outputs, but the plan has %u", n_outs,
-                         p->graph.n_wanted);
+    return check_count(p, n_outs);
 }
 
 static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea_output *outs,
@@ -32,6 +37,15 @@ static fovea_status answer(fv_task_output *out, const fovea_plan *p, const fovea
                        w->name, o->data ? o->size : 0, (unsigned long long)bytes);
     *out = (fv_task_output){(const float *)o->data + (size_t)w->grid.prefix * v->cols, v->rows,
                             v->cols, w->grid};
+    return FOVEA_OK;
+}
+
+fovea_status fv_task_output_sizes(const fovea_plan *p, const fovea_output *outs, size_t n_outs)
+{
+    fv_task_output ignored;
+    FV_TRY(check_count(p, n_outs));
+    for (uint32_t i = 0; i < p->graph.n_wanted; i++)
+        FV_TRY(answer(&ignored, p, outs, &p->graph.wanted[i]));
     return FOVEA_OK;
 }
 

@@ -15,6 +15,8 @@ typedef struct fv_task_output {
 
 /* Checks the arguments that are common to all functions of results.h. */
 fovea_status fv_task_output_check(const fovea_plan *p, const fovea_output *outs, size_t n_outs);
+/* Checks that there are as many outputs as the plan has, with buffers of at least their sizes. */
+fovea_status fv_task_output_sizes(const fovea_plan *p, const fovea_output *outs, size_t n_outs);
 /* Finds an output by name. Returns FOVEA_EINVAL if the plan lacks it, or if its buffer is too
  * small. */
 fovea_status fv_task_output_named(fv_task_output *out, const fovea_plan *p,

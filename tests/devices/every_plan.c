@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "models/model.h"
+#include "models/prompts.h"
 #include "ops/mech_traits.h"
+#include "plan/prompt_plan.h"
 #include "plan/sequence_plan.h"
 
 static every_plan_look *look;
@@ -40,6 +42,19 @@ enum {
     USUAL = 448 /* a multiple of every patch and window */
 };
 
+/* Plans prompts for the frames of a plan, if the model reads prompts. */
+static void look_at_prompts(const fovea_plan *frames)
+{
+    const fv_prompts *prompts = frames->model->prompts;
+    fovea_segmenter_options o = FOVEA_SEGMENTER_OPTIONS_INIT;
+    fovea_plan *p = NULL;
+    o.dry = 1;
+    if (!prompts)
+        return;
+    const fovea_status status = fv_prompt_plan(&p, frames, prompts->first + FV_PROMPT_MORE + 8, &o);
+    look_at_plan(p, status);
+}
+
 static void look_at_model(fovea_device *device, const fovea_model *model, const char *attention,
                           uint32_t size, int type, const fovea_preprocess *preprocess,
                           fovea_pixel_format format)
@@ -55,6 +70,8 @@ static void look_at_model(fovea_device *device, const fovea_model *model, const 
     o.activations = types[type].activations;
     o.compute = types[type].compute;
     const fovea_status status = fovea_plan_create(&p, model, device, &o);
+    if (status == FOVEA_OK)
+        look_at_prompts(p);
     look_at_plan(p, status);
 }
 
@@ -254,9 +271,7 @@ uint32_t every_plan(fovea_device *device, every_plan_look *each)
                                          "mask2former-s",
                                          "dpt-dinov2-s",
                                          "dpt-l",
-                                         "swin-t",
-                                         "swin-t-mask2former",
-                                         "mavit-t-mask2former"};
+                                         "swin-t"};
     static const char *const languages[] = {"transformer-340m",    "retnet-340m",
                                             "sla-gla-340m",        "delta-net-340m",
                                             "gated-deltanet-340m", "sla-gated-deltanet-340m"};

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <fovea/results.h>
+#include <fovea/prompts.h>
 #include <fovea/sequences.h>
 
 #include "checkpoint/config.h"
@@ -39,6 +39,48 @@ static void write_part(int i, const char *text, size_t size)
         fuzz_write_tensors(names[i], text, size);
 }
 
+/* Makes the masks of a prompt from the features of a frame. */
+static void run_prompt(fovea_segmenter *s, const fovea_output *features, size_t n)
+{
+    const fovea_prompt_point point[] = {{3, 4, 1}, {1, 2, -1}};
+    const fovea_box box = {1, 1, 5, 7};
+    const fovea_prompt prompt = {point, 2, &box};
+    fovea_output out[2];
+    fovea_mask mask;
+    for (size_t i = 0; i < 2; i++) {
+        fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+        fuzz_check(fovea_plan_output(fovea_segmenter_plan(s), i, &info), "masks and scores");
+        out[i].size = (size_t)info.rows * info.columns * sizeof(float);
+        out[i].data = malloc(out[i].size);
+        fuzz_check(out[i].data != NULL, "memory");
+    }
+    fuzz_check(fovea_segmenter_begin(s, features, n) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_segmenter_run(s, &prompt, out, 2) == FOVEA_OK, fovea_error());
+    fuzz_check(fovea_segmenter_mask(s, out, 2, 1, &mask, NULL, 0) == FOVEA_OK, fovea_error());
+    free(out[0].data);
+    free(out[1].data);
+}
+
+static void segment(const fovea_plan *plan, const fovea_output *features, size_t n)
+{
+    fovea_segmenter_options o = FOVEA_SEGMENTER_OPTIONS_INIT;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+    fovea_segmenter *s;
+    o.points = 2;
+    o.memory_limit = MEMORY;
+    o.dry = 1;
+    if (fovea_segmenter_create(&s, plan, &o) != FOVEA_OK)
+        return;
+    fovea_plan_query(fovea_segmenter_plan(s), &info);
+    fovea_segmenter_free(s);
+    o.dry = 0;
+    if (info.weights > MEMORY || info.flops > FLOPS)
+        return;
+    fuzz_check(fovea_segmenter_create(&s, plan, &o) == FOVEA_OK, fovea_error());
+    run_prompt(s, features, n);
+    fovea_segmenter_free(s);
+}
+
 static void run(fovea_plan *plan)
 {
     static uint8_t pixels[3 * WIDTH * HEIGHT];
@@ -55,6 +97,7 @@ static void run(fovea_plan *plan)
     fuzz_check(fovea_run(plan, &frame, out, n) == FOVEA_OK, fovea_error());
     fuzz_check(n == 1 || fovea_detections(plan, out, n, &box, 1, &boxes) == FOVEA_OK,
                fovea_error());
+    segment(plan, out, n);
     while (n-- > 0)
         free(out[n].data);
 }
@@ -282,20 +325,22 @@ static uint32_t make_shallow(json_t *config)
                     "window_block_indices"); /* of LW-DETR: none is beyond the last block */
     if (backbone && json_object_get(config, "num_queries")) /* RF-DETR */
         json_object_set_new(config, "num_queries", json_integer(4));
-    json_t *depths = json_object_get(backbone ? backbone : config, "depths");
-    for (size_t i = 0; i < json_array_size(depths); i++)
-        json_array_set_new(depths, i, json_integer(1));
-    if (backbone && !depths) {
+    if (backbone) {
         json_object_set_new(backbone, "num_hidden_layers",
                             json_integer((json_int_t)json_array_size(taps)));
         return (uint32_t)json_array_size(taps);
     }
-    if (json_object_get(config, "num_hidden_layers"))
-        json_object_set_new(config, "num_hidden_layers", json_integer(1));
+    json_t *depths = json_object_get(config, "depths");
+    for (size_t i = 0; i < json_array_size(depths); i++)
+        json_array_set_new(depths, i, json_integer(1));
+    json_t *vision = json_object_get(config, "vision_config"); /* SAM */
+    json_object_set_new(vision, "global_attn_indexes", json_pack("[i]", 0));
+    if (!vision)
+        vision = config;
+    if (json_object_get(vision, "num_hidden_layers"))
+        json_object_set_new(vision, "num_hidden_layers", json_integer(1));
     if (json_object_get(config, "num_blocks")) /* EoMT */
         json_object_set_new(config, "num_blocks", json_integer(1));
-    if (json_object_get(config, "global_attn_indexes")) /* SAM */
-        json_object_set_new(config, "global_attn_indexes", json_pack("[i]", 0));
     return 1;
 }
 
@@ -436,9 +481,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "eomt-dinov3-s",
                                          "mask2former-s",
                                          "dpt-dinov2-s",
-                                         "swin-t",
-                                         "swin-t-mask2former",
-                                         "nalaformer-xt-mask2former"};
+                                         "swin-t"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";

@@ -565,7 +565,8 @@ static void synthetic_models_load(void **state)
 
 /* Returns the number of parameters in transformers' classes that inference does not use: the mask
  * token of DINOv2, DINOv3, Depth Anything and RF-DETR; in Depth Anything and DPT also a unit of the
- * first fusion layer; in RF-DETR also twelve further groups of queries, as in LW-DETR. */
+ * first fusion layer; in RF-DETR also twelve further groups of queries, as in LW-DETR; in SAM the
+ * layers that read masks as prompts. */
 static uint64_t unread(const fovea_model *m)
 {
     if (strcmp(m->family->name, "depth_anything") == 0 || strcmp(m->family->name, "dpt") == 0) {
@@ -575,6 +576,8 @@ static uint64_t unread(const fovea_model *m)
         const bool biased = fv_weight_present(&d->neck.level[0].fused.conv1.b);
         return (own ? 0 : m->info.width) + 2 * (9 * c * c + (biased ? c : 0));
     }
+    if (strcmp(m->family->name, "sam") == 0)
+        return 4684;
     const bool lw = strcmp(m->family->name, "lw_detr") == 0;
     if (lw || strcmp(m->family->name, "rf_detr") == 0)
         return (lw ? 0 : m->info.width) +
@@ -607,8 +610,8 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"clip-l14", 303966208},        {"siglip-b16", 92884224},
         {"siglip-l16", 315956224},      {"siglip-so400m", 428225600},
         {"beitv2-b16", 86530984},       {"beitv2-l16", 304430568},
-        {"sam-b16", 89670912},          {"sam-l16", 308278272},
-        {"sam-h16", 637026048},         {"depth-anything-s", 24785089},
+        {"sam-b16", 93735728},          {"sam-l16", 312343088},
+        {"sam-h16", 641090864},         {"depth-anything-s", 24785089},
         {"depth-anything-b", 97470785}, {"depth-anything-l", 335315649},
         {"vitpose-s-simple", 21722513}, {"vitpose-s", 24290577},
         {"vitpose-b-simple", 85912337}, {"vitpose-b", 89994513},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_sam.py: SAM's encoder: refused configurations, other attentions and sizes.
+"""test_sam.py: SAM: refused configurations, other attentions and sizes; masks of points and boxes.
 
     test_sam.py path/to/fovea
 
@@ -13,7 +13,12 @@ import sys
 import tempfile
 import unittest
 
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models", "timm-samvit-01")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import run_lengths
+
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
+GOLDEN, WHOLE = (os.path.join(MODELS, name) for name in ("timm-samvit-01", "sam-01"))
 FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
 
 
@@ -81,6 +86,84 @@ class Sam(unittest.TestCase):
         p = self.plan("--attention", "sla-linear")
         self.assertEqual(p.returncode, 2, p.stderr)
         self.assertIn("without the prefix sla-", p.stderr)
+
+
+class Prompts(unittest.TestCase):
+    """test_prompts.c compares masks with those of transformers."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.picture = os.path.join(self.folder, "picture.ppm")
+        with open(self.picture, "wb") as f:
+            f.write(b"P6 60 90 255\n" + bytes(i * 37 % 251 for i in range(180 * 90)))
+
+    def run_model(self, *options, model=WHOLE, expect=0):
+        p = subprocess.run([FOVEA, "run", model, self.picture, *options], capture_output=True, text=True)
+        self.assertEqual(p.returncode, expect, p.stderr)
+        return p.stderr if expect else p.stdout
+
+    def masks(self, *options):
+        return json.loads(self.run_model("--json", *options))["masks"]
+
+    def test_objects(self):
+        """Each object has the mask that it has alone."""
+        marks = [["--point", "30,20"], ["--box", "5,5,40,60"], ["--box", "1,2,30,40", "--point", "9,9,0"],
+                 ["--point", "9,9,1", "--point", "50,80,0", "--point", "3.5,4.25"]]
+        alone = [self.masks(*options)[0] for options in marks]
+        together = self.masks("--box", "5,5,40,60", "--box", "1,2,30,40", "--point", "30,20,1,3",
+                              "--point", "9,9,0,2", "--point", "9,9,1,4", "--point", "50,80,0,4", "--point", "3.5,4.25,1,4")
+        self.assertEqual([m["object"] for m in together], [1, 2, 3, 4])
+        for got, want in zip(together, (alone[1], alone[2], alone[0], alone[3])):
+            self.assertEqual(dict(got, object=1), want)
+
+    def test_files(self):
+        coco, numbers, overlay = (os.path.join(self.folder, name) for name in ("m.json", "m.png", "o.png"))
+        marks = ["--box", "5,5,40,60", "--point", "30,20,1,2"]
+        self.run_model(*marks, "--masks", coco, "--overlay", overlay)
+        with open(coco, encoding="utf-8") as f:
+            records = json.load(f)
+        self.assertEqual([m["object"] for m in records], [1, 2])
+        for m in records:
+            self.assertEqual(sum(run_lengths.unpacked(m["segmentation"]["counts"])[1::2]), m["area"])
+        self.run_model(*marks, "--masks", numbers)
+        for path in (numbers, overlay):
+            self.assertTrue(os.path.getsize(path))
+        high = max(m["score"] for m in records)
+        self.assertLess(len(self.masks(*marks, "--score", str(min(1, high)))), 3)
+
+    def test_wrong_marks(self):
+        for mark in ("1", "1,", "1,2,2", "1,2,1,0", "1,2,1,256", "1,2,1,1,1", "x,2", "1,2 "):
+            self.assertIn("--point", self.run_model("--point", mark, expect=1))
+        for mark in ("1,2,3", "1,2,0,4", "1,2,3,-4"):
+            self.assertIn("--box", self.run_model("--box", mark, expect=1))
+        self.assertIn("object 1 has neither", self.run_model("--point", "1,2,1,2", expect=1))
+        self.assertIn("--point X,Y", self.run_model("--masks", os.path.join(self.folder, "m.png"), expect=1))
+        self.assertIn("prompts", self.run_model("--point", "1,2", model=GOLDEN, expect=2))
+        self.assertIn("prompts", self.run_model("--point", "1,2", model="synthetic:vit-ti16", expect=2))
+
+    def test_refused_decoders(self):
+        with open(os.path.join(WHOLE, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        model = os.path.join(self.folder, "model")
+        shutil.copytree(WHOLE, model)
+        for section, field, value, says in (
+                ("mask_decoder_config", "num_attention_heads", 5, "5 heads must divide"),
+                ("mask_decoder_config", "num_attention_heads", 0, "num_attention_heads"),
+                ("mask_decoder_config", "hidden_act", "tanh", "hidden_act"),
+                ("mask_decoder_config", "hidden_size", 64, '"hidden_size" is 64'),
+                ("mask_decoder_config", "mlp_dim", 7, '"mlp_dim" is 7'),
+                ("mask_decoder_config", "num_hidden_layers", 3, '"num_hidden_layers" is 3'),
+                ("mask_decoder_config", "num_multimask_outputs", 4, '"num_multimask_outputs" is 4'),
+                ("mask_decoder_config", "iou_head_depth", 4, '"iou_head_depth" is 4'),
+                ("mask_decoder_config", "layer_norm_eps", -1, "layer_norm_eps"),
+                ("mask_decoder_config", "use_high_resolution", True, "use_high_resolution"),
+                ("prompt_encoder_config", "num_point_embeddings", 3, '"num_point_embeddings" is 3'),
+                ("prompt_encoder_config", "memory", 3, "memory")):
+            changed = dict(config, **{section: dict(config[section], **{field: value})})
+            with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as f:
+                json.dump(changed, f)
+            self.assertIn(says, self.run_model("--point", "1,2", model=model, expect=7))
 
 
 if __name__ == "__main__":

@@ -817,6 +817,27 @@ class Calls(unittest.TestCase):
             np.testing.assert_array_equal(inside.min(0), [mask.y1, mask.x1])
         self.assertEqual(out.class_map.shape, (70, 84))
 
+    def test_segmenter(self):
+        """An object has the same masks alone and after others, and its parts agree with one another."""
+        model = fovea.Model(os.path.join(ROOT, "tests", "data", "golden", "models", "sam-01"))
+        plan = model.plan(self.image, preprocess=True)
+        with fovea.Segmenter(plan, points=3) as segmenter:
+            with self.assertRaisesRegex(fovea.Error, "fovea_segmenter_begin"):
+                segmenter(points=[(1, 2)])
+            segmenter.begin(plan.run(self.image))
+            point = segmenter(points=[(30, 20)])
+            box = segmenter(box=(10, 10, 30, 40))
+            both = segmenter([(30, 20), (5, 5)], [1, 0], (10, 10, 30, 40), multimask=True)
+            np.testing.assert_array_equal(segmenter(points=[(30, 20)]).logits, point.logits)
+            for found, count in ((point, 3), (box, 1), (both, 3)):
+                self.assertEqual(found.masks.shape, (count, *self.image.shape[:2]))
+                self.assertEqual((found.masks.dtype, found.scores.shape), (bool, (count,)))
+                self.assertEqual(found.logits.shape, (count, 32, 32))
+            with self.assertRaisesRegex(ValueError, "2 labels for 1 points"):
+                segmenter([(1, 2)], [1, 0])
+            with self.assertRaisesRegex(fovea.Error, "at most 3"):
+                segmenter([(1, 2)] * 4)
+
     def test_refusals(self):
         with self.assertRaisesRegex(TypeError, r"memory of a device .*tensor.cpu\(\)"):
             self.model(Tensor(self.image, (2, 0)))

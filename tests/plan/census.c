@@ -1,41 +1,19 @@
 /* census.c: see census.h. */
 #include "tests/plan/census.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 static const char *const models[] = {
-    "vit-ti16",
-    "deit-ti",
-    "dinov2-s",
-    "dinov2-s-reg",
-    "dinov3-s",
-    "beitv2-b16",
-    "ijepa-h14",
-    "owlv2-b16",
-    "clip-b32",
-    "siglip-b16",
-    "mavit-t",
-    "nalaformer-xt",
-    "pola-pvt-t",
-    "pola-swin-t",
-    "mavit-t-fpn",
-    "mavit-t-upernet",
-    "mavit-t-retinanet",
-    "rf-detr-s",
-    "eomt-s",
-    "depth-anything-s",
-    "vitpose-s",
-    "sam-b16",
-    "rf-detr-seg-n",
-    "lw-detr-t",
-    "mask2former-s",
-    "dpt-dinov2-s",
-    "dpt-l",
-    "swin-t",
-    "swin-t-mask2former",
-    "mavit-t-mask2former",
+    "vit-ti16",          "deit-ti",      "dinov2-s",      "dinov2-s-reg",
+    "dinov3-s",          "beitv2-b16",   "ijepa-h14",     "owlv2-b16",
+    "clip-b32",          "siglip-b16",   "mavit-t",       "nalaformer-xt",
+    "pola-pvt-t",        "pola-swin-t",  "mavit-t-fpn",   "mavit-t-upernet",
+    "mavit-t-retinanet", "rf-detr-s",    "eomt-s",        "depth-anything-s",
+    "vitpose-s",         "sam-b16",      "rf-detr-seg-n", "lw-detr-t",
+    "mask2former-s",     "dpt-dinov2-s", "dpt-l",         "swin-t",
 };
 
 static const struct {
@@ -65,12 +43,33 @@ const char *census_model(size_t i)
     return i < COUNT(models) ? models[i] : NULL;
 }
 
+static bool reads_prompts(const fovea_model *m)
+{
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    fovea_model_describe(m, &info);
+    return info.prompt_masks > 0;
+}
+
+/* Looks at the plan that makes masks from the features of a plan. */
+static void look_at_segmenter(const fovea_plan *frames, const char *text,
+                              const fovea_plan_options *o, census_look *look, void *ctx)
+{
+    fovea_segmenter *segmenter = NULL;
+    fovea_segmenter_options options = FOVEA_SEGMENTER_OPTIONS_INIT;
+    options.dry = 1;
+    const bool made = fovea_segmenter_create(&segmenter, frames, &options) == FOVEA_OK;
+    look(ctx, made ? fovea_segmenter_plan(segmenter) : NULL, text, o);
+    fovea_segmenter_free(segmenter);
+}
+
 static void look_at_plan(const fovea_model *m, fovea_device *d, const char *text,
                          const fovea_plan_options *o, census_look *look, void *ctx)
 {
     fovea_plan *p = NULL;
     const fovea_status status = fovea_plan_create(&p, m, d, o);
     look(ctx, status == FOVEA_OK ? p : NULL, text, o);
+    if (status == FOVEA_OK && reads_prompts(m))
+        look_at_segmenter(p, text, o, look, ctx);
     if (status == FOVEA_OK)
         fovea_plan_free(p);
 }

@@ -5,7 +5,8 @@
 
 #include "cli/common/cli.h"
 
-/* The segments of a picture and the pixels that they share. Index 0 of either side means none. */
+/* The segments of a picture and the pixels that they share. Index 0 of either side is no segment.
+ */
 typedef struct table {
     const panoptic_map *truth, *found;
     uint64_t *shared; /* [truth->n + 1][found->n + 1] */

@@ -185,6 +185,7 @@ static void release(run_state *r)
     free(r->in.path);
     free(r->series);
     people_free(&r->in.people);
+    marks_free(&r->in.marks);
     free(r->in.crops.pixels);
     free(r->now.classes.of_pixel);
     json_decref(r->now.written);
@@ -206,6 +207,21 @@ static void split_pictures(run_state *r)
     r->preprocess.split = 0;
     if (r->in.split)
         r->preprocess.resize = FOVEA_RESIZE_NONE;
+}
+
+/* Reads --point and --box for a model that finds masks of the objects that they mark. */
+static int open_prompts(run_state *r)
+{
+    if (r->s.info.prompt_masks == 0)
+        return r->in.marks.points.n == 0
+                   ? CLI_OK
+                   : cli_fail(CLI_UNSUPPORTED,
+                              "--point needs a model that reads prompts, such as SAM with its mask "
+                              "decoder, but this model is %s without one",
+                              r->s.info.type);
+    r->in.marks.boxes = r->in.people.given;
+    r->in.people.given = (cli_texts){NULL};
+    return marks_parse(&r->in.marks);
 }
 
 static int read_inputs(run_state *r, int argc, char **argv)
@@ -236,6 +252,7 @@ static int prepare(run_state *r, int argc, char **argv)
     CLI_TRY(cli_open(&r->s, &r->common, argv[0]));
     r->preprocess = cli_preprocess(&r->s.settings, r->s.model);
     split_pictures(r);
+    CLI_TRY(open_prompts(r));
     CLI_TRY(want_outputs(r));
     return run_open_people(r);
 }

@@ -22,7 +22,7 @@
 
 /* ---- reading ---- */
 
-static int parse_box(fovea_box *out, const char *text)
+int people_parse_box(fovea_box *out, const char *text)
 {
     int end = 0;
     if (sscanf(text, "%lf,%lf,%lf,%lf%n", &out->x, &out->y, &out->width, &out->height, &end) != 4 ||
@@ -77,7 +77,7 @@ int people_open(people *p)
     json_t *record;
     fovea_box box;
     for (size_t k = 0; k < p->given.n; k++)
-        CLI_TRY(parse_box(&box, p->given.text[k]));
+        CLI_TRY(people_parse_box(&box, p->given.text[k]));
     if (p->category && !p->path)
         return cli_fail(CLI_USAGE, "--person needs --people, which is not given");
     if (!p->path)
@@ -178,7 +178,7 @@ void people_in(people *p, const char *name, size_t picture)
     p->n = 0;
     for (size_t k = 0; k < p->given.n; k++) {
         people_box one = {.score = NAN};
-        parse_box(&one.box, p->given.text[k]);
+        people_parse_box(&one.box, p->given.text[k]);
         add(p, &one);
     }
     json_array_foreach(records(p), i, record) {

@@ -30,6 +30,8 @@ static inline bool people_given(const people *p)
     return p->path || p->given.n > 0;
 }
 
+/* Parses an argument of --box. */
+int people_parse_box(fovea_box *out, const char *text);
 /* Parses --box, and reads and checks the file. */
 int people_open(people *p);
 /* Finds the boxes in picture number `picture` of this run, whose name is `name`: first the boxes of

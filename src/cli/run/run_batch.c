@@ -81,6 +81,7 @@ int run_plan_for(run_state *r, fovea_pixel_format format, fovea_yuv_matrix yuv, 
     int code = cli_check(fovea_plan_create(&plan, r->s.model, r->s.device, &options));
     free(names);
     CLI_TRY(code);
+    marks_end(&r->in.marks);
     fovea_plan_free(r->plan);
     r->plan = plan;
     r->format = format;

@@ -1,5 +1,5 @@
-/* run_masks.c: writes masks of a segmenter: a picture of mask numbers, or records in COCO's format,
- * with pixels as run lengths. */
+/* run_masks.c: writes masks of queries, or of objects that --point and --box mark: a picture of
+ * mask numbers, or records in COCO's format, with pixels as run lengths. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@ enum { MASKS = 255 }; /* largest number of masks in a picture with one byte per 
 typedef struct masks {
     const char *path, *rule; /* arguments of --masks and --mask-rule; NULL if not given */
     bool wanted, detector;   /* detector: the model also finds boxes */
+    bool marked;             /* the masks are those of marked objects, in this order */
     fovea_mask_options options;
     fovea_mask *found; /* masks of the current frame */
     size_t count;
@@ -29,7 +30,6 @@ static bool is_coco(const masks *m)
 static size_t options(cli_option *out, run_state *r, void *own)
 {
     masks *m = own;
-    (void)r;
     out[0] = (cli_option){
         "masks", 0, "FILE",
         "file for masks: a .png with the number of each pixel's mask, or a COCO .json", &m->path};
@@ -37,7 +37,14 @@ static size_t options(cli_option *out, run_state *r, void *own)
         "mask-rule", 0, "NAME",
         "rule that chooses masks: panoptic or instance (default if the model finds boxes)",
         &m->rule};
-    return 2;
+    out[2] = (cli_option){"point",
+                          0,
+                          "X,Y[,LABEL[,OBJECT]]",
+                          "point of an object whose mask SAM finds, in pixels; LABEL is 1 inside "
+                          "(default) or 0 outside; repeat it for more points and objects",
+                          &r->in.marks.points,
+                          .again = true};
+    return 3;
 }
 
 static size_t files(run_file *out, const run_state *r, const void *own)
@@ -64,12 +71,28 @@ static int check(run_state *r, void *own)
     return CLI_OK;
 }
 
+/* Requests the features from which masks of marked objects are made. */
+static int want_marked(run_state *r, masks *m)
+{
+    if (m->rule)
+        return cli_fail(CLI_USAGE, "--mask-rule is not possible with --point and --box");
+    m->options.rule = FOVEA_MASKS_INSTANCE;
+    run_want(r, fovea_model_output(r->s.model, 0));
+    return CLI_OK;
+}
+
 static int want(run_state *r, void *own)
 {
     masks *m = own;
     static const char *const outputs[] = {"masks_queries_logits", "class_queries_logits",
                                           "pred_masks", "pred_boxes", "logits"};
     m->detector = r->s.info.boxes > 0;
+    m->marked = m->wanted = r->in.marks.objects > 0;
+    if (m->marked)
+        return want_marked(r, m);
+    if (m->path && r->s.info.prompt_masks > 0)
+        return cli_fail(CLI_USAGE, "--masks %s: mark the objects with --point X,Y or --box X,Y,W,H",
+                        m->path);
     m->wanted = r->s.info.masks > 0 && (m->path || m->rule || (r->overlay && m->detector) ||
                                         (!run_writes(r) && !r->in.split));
     if (r->in.split && m->wanted)
@@ -87,12 +110,17 @@ static int want(run_state *r, void *own)
 
 /* ---- records ---- */
 
-/* Returns a mask in COCO's format, without its pixels and the picture. */
-static json_t *record(const fovea_mask *m)
+/* Returns a mask in COCO's format, without its pixels and the picture. Marked objects have no
+ * class, and are of COCO's first. */
+static json_t *record(const masks *all, const fovea_mask *m)
 {
-    return json_pack("{s:[f, f, f, f], s:f, s:i, s:I}", "bbox", (double)m->x1, (double)m->y1,
-                     (double)m->x2 - (double)m->x1, (double)m->y2 - (double)m->y1, "score",
-                     (double)m->score, "category_id", (int)m->label, "area", (json_int_t)m->area);
+    json_t *out = json_pack("{s:[f, f, f, f], s:f, s:i, s:I}", "bbox", (double)m->x1, (double)m->y1,
+                            (double)m->x2 - (double)m->x1, (double)m->y2 - (double)m->y1, "score",
+                            (double)m->score, "category_id", all->marked ? 1 : (int)m->label,
+                            "area", (json_int_t)m->area);
+    if (all->marked)
+        json_object_set_new(out, "object", json_integer((json_int_t)m->query + 1));
+    return out;
 }
 
 /* Returns the pixels of a mask as COCO's tools pack them. */
@@ -109,6 +137,10 @@ static json_t *segmentation(const uint8_t *inside, uint32_t width, uint32_t heig
 /* Finds the pixels of a mask. For instances, these include pixels that another mask covers. */
 static int pixels_inside(uint8_t *inside, const run_state *r, const masks *m, size_t i)
 {
+    if (m->marked) {
+        memcpy(inside, r->in.marks.inside + i * run_pixels(r), run_pixels(r));
+        return CLI_OK;
+    }
     if (m->options.rule == FOVEA_MASKS_INSTANCE)
         return cli_check(fovea_mask_pixels(r->plan, r->now.outs, r->n, m->found[i].query, inside,
                                            run_pixels(r)));
@@ -122,7 +154,7 @@ static int add_records(run_state *r, masks *m)
     uint8_t *inside = cli_alloc(run_pixels(r), sizeof *inside);
     int code = CLI_OK;
     for (size_t i = 0; i < m->count && !code; i++) {
-        json_t *mask = record(&m->found[i]);
+        json_t *mask = record(m, &m->found[i]);
         code = pixels_inside(inside, r, m, i);
         json_object_set_new(mask, "segmentation",
                             segmentation(inside, r->now.width, r->now.height));
@@ -158,8 +190,10 @@ static int take(run_state *r, void *own)
         m->found = cli_alloc(MASKS, sizeof *m->found);
     free(m->map);
     m->map = cli_alloc(run_pixels(r), sizeof *m->map);
-    CLI_TRY(cli_check(fovea_masks(r->plan, r->now.outs, r->n, &m->options, m->found, MASKS,
-                                  &m->count, m->map, run_pixels(r))));
+    CLI_TRY(m->marked ? marks_find(&r->in.marks, r->plan, r->now.outs, r->n, r->score, m->found,
+                                   &m->count, m->map, run_pixels(r))
+                      : cli_check(fovea_masks(r->plan, r->now.outs, r->n, &m->options, m->found,
+                                              MASKS, &m->count, m->map, run_pixels(r))));
     if (!m->path)
         return CLI_OK;
     return is_coco(m) ? add_records(r, m) : write_numbers(r, m);
@@ -179,6 +213,10 @@ static void print(const run_state *r, const void *own)
 {
     const masks *found = own;
     const size_t all = found->count, n = r->top < all ? r->top : all;
+    if (all == 0 && found->marked) {
+        puts("  no mask with such a score; a smaller --score P lowers the limit");
+        return;
+    }
     if (all == 0) {
         const bool half = found->detector || strcmp(r->s.info.type, "mask2former") == 0;
         const double usual = half ? 0.5 : 0.8;
@@ -186,14 +224,16 @@ static void print(const run_state *r, const void *own)
                r->score > 0 ? r->score : usual);
         return;
     }
-    puts("   score  class         x        y    width   height   share");
+    printf("   score %s         x        y    width   height   share\n",
+           found->marked ? "object" : " class");
     for (size_t i = 0; i < n; i++) {
         const fovea_mask *m = &found->found[i];
-        char *text = cli_printable(run_label(r, m->label));
-        printf("  %.4f  %5u %8.1f %8.1f %8.1f %8.1f  %.4f  %s\n", (double)m->score, m->label,
-               (double)m->x1, (double)m->y1, (double)m->x2 - (double)m->x1,
-               (double)m->y2 - (double)m->y1,
-               (double)m->area / ((double)r->now.width * r->now.height), text);
+        char *text = found->marked ? NULL : cli_printable(run_label(r, m->label));
+        printf("  %.4f  %5u %8.1f %8.1f %8.1f %8.1f  %.4f%s%s\n", (double)m->score,
+               found->marked ? m->query + 1 : m->label, (double)m->x1, (double)m->y1,
+               (double)m->x2 - (double)m->x1, (double)m->y2 - (double)m->y1,
+               (double)m->area / ((double)r->now.width * r->now.height), text ? "  " : "",
+               text ? text : "");
         free(text);
     }
     if (n < all)
@@ -205,8 +245,9 @@ static void describe(json_t *root, const run_state *r, const void *own)
     const masks *m = own;
     json_t *list = json_array();
     for (size_t i = 0; i < m->count; i++) {
-        json_t *mask = record(&m->found[i]);
-        json_object_set_new(mask, "label", cli_json_text(run_label(r, m->found[i].label)));
+        json_t *mask = record(m, &m->found[i]);
+        if (!m->marked)
+            json_object_set_new(mask, "label", cli_json_text(run_label(r, m->found[i].label)));
         json_array_append_new(list, mask);
     }
     json_object_set_new(root, "masks", list);
@@ -248,6 +289,13 @@ static void middle(double at[2], const run_state *r, const uint16_t *map, size_t
             }
 }
 
+/* Returns whether masks are drawn with labels. The boxes of a detector have labels already, and
+ * marked objects have no class. */
+static bool labelled(const masks *m)
+{
+    return !m->detector && !m->marked;
+}
+
 static void draw(const draw_pen *p, const run_state *r, const void *own, const char *file)
 {
     const masks *found = own;
@@ -261,7 +309,7 @@ static void draw(const draw_pen *p, const run_state *r, const void *own, const c
             colour_of_instance(rgb, mask - 1u);
             draw_blend(p->on, x, y, rgb, at_the_border(r, found->map, p, x, y) ? 1 : 0.5);
         }
-    for (size_t i = 0; i < found->count && !found->detector; i++) { /* boxes have labels already */
+    for (size_t i = 0; i < found->count && labelled(found); i++) {
         const fovea_mask *m = &found->found[i];
         uint8_t rgb[3];
         double at[2] = {(double)m->x1, (double)m->y1};

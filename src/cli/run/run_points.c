@@ -24,7 +24,7 @@ static size_t options(cli_option *out, run_state *r, void *own)
                           0,
                           "X,Y,W,H",
                           "box of a person in each picture, in pixels: upper left corner and size; "
-                          "repeat it for several people",
+                          "repeat it for several people. For SAM: box of an object",
                           &of->given,
                           .again = true};
     out[2] =

@@ -4,6 +4,7 @@
 #define FOVEA_CLI_RUNNER_H
 
 #include "cli/picture/colours.h"
+#include "cli/run/marks.h"
 #include "cli/run/people.h"
 #include "cli/run/video_input.h"
 
@@ -63,6 +64,7 @@ typedef struct run_inputs {
     bool forgiving; /* broken inputs are skipped */
     int skipped;    /* CLI_INPUT if an input was skipped */
     people people;
+    marks marks; /* objects that SAM finds */
     run_crops crops;
     size_t person; /* index of the person whose crop is the current frame */
     bool split;    /* pictures are run in parts */

@@ -1,4 +1,4 @@
-/* sam.c: SAM's encoder, as in transformers, timm or its authors' code.
+/* sam.c: SAM and its encoder, as in transformers, timm or its authors' code.
  *
  *     x = embed(patches) + positions
  *     x = x + proj attention(LN1 x);  x = x + mlp(LN2 x)      per block
@@ -319,6 +319,24 @@ static fovea_status read_tensors(reader *r)
     return fv_reader_all_used(&r->t, r->n->prefix);
 }
 
+/* Reads the decoder of masks, if the checkpoint has one. That of SAM-HQ is another one. */
+static fovea_status read_decoder(reader *r)
+{
+    fv_sam *s = r->s;
+    if (!fv_reader_lists(&r->t, "", "mask_decoder.iou_token.", "weight") ||
+        fv_begins_with(r->type, "sam_hq"))
+        return FOVEA_OK;
+    const bool official = strcmp(r->n->prefix, "image_encoder.") == 0;
+    FV_TRY(fv_sam_decoder_read(&s->decoder, &r->t, r->config, official));
+    if (s->decoder.width != s->neck_norm.w.cols)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: the mask decoder reads %u channels, but the encoder's features have %u",
+                       r->t.source->name, s->decoder.width, s->neck_norm.w.cols);
+    r->t.m->prompts = &s->decoder.prompts;
+    r->t.m->info.prompt_masks = FV_SAM_MASKS;
+    return FOVEA_OK;
+}
+
 static fovea_status fill_info(reader *r)
 {
     const fv_sam *s = r->s;
@@ -361,14 +379,17 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_sam), FV_MEM_MODEL, "roles"));
     r.s = m->roles;
     FV_TRY(read_tensors(&r));
+    FV_TRY(read_decoder(&r));
     return fill_info(&r);
 }
 
 static void release(fovea_model *m)
 {
     fv_sam *s = m->roles;
-    if (s)
+    if (s) {
         fv_mem_free(s->block);
+        fv_sam_decoder_release(&s->decoder);
+    }
     fv_mem_free(s);
     m->roles = NULL;
 }
@@ -544,8 +565,14 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
+static fovea_status prompt(const fovea_model *m, fv_builder *b, uint32_t tokens)
+{
+    const fv_sam *s = m->roles;
+    return fv_sam_decoder_emit(&s->decoder, b, tokens);
+}
+
 FV_DEFINE_FAMILY(sam, .name = "sam", .types = TYPES,
                  .sign = "vision_encoder.patch_embed.projection.",
                  .second_sign = "vision_encoder.neck.conv1.weight", .attention = "softmax",
-                 .owns = owns, .read = read_model, .emit = emit, .release = release,
-                 .synthetic = &fv_sam_synthetics)
+                 .owns = owns, .read = read_model, .emit = emit, .prompt = prompt,
+                 .release = release, .synthetic = &fv_sam_synthetics)

@@ -1,9 +1,10 @@
-/* sam.h: the encoder of Segment Anything: a ViT most of whose blocks attend in windows, with
+/* sam.h: Segment Anything. Its encoder is a ViT most of whose blocks attend in windows, with
  * relative positions in every score, and a neck of two convolutions. */
 #ifndef FOVEA_SRC_MODELS_SAM_H
 #define FOVEA_SRC_MODELS_SAM_H
 
 #include "models/model.h"
+#include "models/vit/sam_decoder.h"
 
 #define FV_SAM_SIDE_MOST 4096 /* largest side of the position table, in patches */
 
@@ -26,7 +27,8 @@ typedef struct fv_sam {
     fv_sam_block *block;
     /* The neck: a product, a norm, a 3 x 3 convolution, a norm; or only one norm. */
     fv_layer neck, neck_norm, neck_conv, neck_conv_norm;
-    fv_layer head; /* head on the mean of the neck's rows; may be absent */
+    fv_layer head;          /* head on the mean of the neck's rows; may be absent */
+    fv_sam_decoder decoder; /* without layers if the checkpoint has none */
 } fv_sam;
 
 /* sam_synthetic.c: makes random checkpoints of the published sizes, with transformers' names. */

@@ -1,0 +1,44 @@
+/* prompts.h: points and boxes as rows of tokens, as in SAM.
+ *
+ * A point with the coordinates x and y, as fractions of the picture's sides, has the row
+ *
+ *     sin(2 pi a), cos(2 pi a),   a = (2 x - 1) rate[0] + (2 y - 1) rate[1]
+ *
+ * plus a learned row for its kind. The cells of a grid have the rows of their centres. */
+#ifndef FOVEA_SRC_MODELS_PROMPTS_H
+#define FOVEA_SRC_MODELS_PROMPTS_H
+
+#include "graph/graph.h"
+
+typedef enum fv_prompt_kind {
+    FV_PROMPT_OUTSIDE, /* a point outside of the object */
+    FV_PROMPT_INSIDE,
+    FV_PROMPT_FIRST_CORNER, /* upper left corner of a box */
+    FV_PROMPT_LAST_CORNER,
+    FV_PROMPT_NOTHING, /* no point: its coordinates have no effect */
+    FV_PROMPT_KINDS,
+} fv_prompt_kind;
+
+/* How a model reads prompts. The numbers belong to the model. */
+typedef struct fv_prompts {
+    uint32_t width;      /* channels of tokens and features; even */
+    uint32_t first;      /* number of learned tokens, which precede those of a prompt */
+    const float *tokens; /* the learned tokens, first x width */
+    const float *rate;   /* 2 x width / 2 */
+    const float *kind[FV_PROMPT_KINDS]; /* the learned rows of the kinds, of `width` numbers */
+    const float *added;                 /* row that is added to every row of the features */
+    const char *features;               /* name of the encoder's output that the decoder reads */
+} fv_prompts;
+
+/* Every prompt has at most two tokens in addition to its points: the corners of a box. Without a
+ * box, one token of the kind NOTHING follows the points. */
+#define FV_PROMPT_MORE 2
+/* Most points of a prompt. */
+#define FV_PROMPT_POINTS 1024
+
+/* Writes the token of a point. */
+void fv_prompt_token(float *out, const fv_prompts *p, fv_prompt_kind kind, double x, double y);
+/* Writes the rows of the cells of a grid, without the prefix. */
+void fv_prompt_positions(float *out, const fv_prompts *p, const fv_grid *grid);
+
+#endif
