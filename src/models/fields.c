@@ -47,7 +47,8 @@ static const char pyramids[] =
     "alpha ape architectures attn_drop_rate attn_type auxiliary_head bbox_head decode_head depths "
     "drop_path_rate drop_rate dtype embed_dim embed_dims flagss fovea frozen_stages golden "
     "id2label image_size img_size in_chans kernel_size la_sr_ratios label2id layer_init_values "
-    "layerscales mlp_ratio mlp_ratios model_type neck num_classes num_heads out_indices "
+    "layerscales mlp_ratio mlp_ratios model_type neck num_classes num_heads out_features "
+    "out_indices "
     "patch_norm patch_size pretrained pretrained_cfg projection qk_scale qkv_bias sr_ratios "
     "test_cfg torch_dtype train_cfg transformers_version use_checkpoint window_size";
 
@@ -103,9 +104,9 @@ fovea_status fv_fields_ignored(bool *out, const fv_config *config, const char *n
     return FOVEA_OK;
 }
 
-fovea_status fv_fields_check_pyramid(const fv_config *config)
+fovea_status fv_fields_check_pyramid(const fv_config *pyramid, const fv_config *config)
 {
-    return fv_fields_check_section(config, config, pyramids);
+    return fv_fields_check_section(pyramid, config, pyramids);
 }
 
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,

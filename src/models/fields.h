@@ -14,8 +14,9 @@ fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, c
 /* Checks that a section has only the fields in `list`. `config` is the whole file. */
 fovea_status fv_fields_check_section(const fv_config *section, const fv_config *config,
                                      const char *list);
-/* Checks the configuration of a MAViT, NaLaFormer or PolaFormer, which is the whole file. */
-fovea_status fv_fields_check_pyramid(const fv_config *config);
+/* Checks the configuration of a MAViT, NaLaFormer or PolaFormer: the whole file, or a section of
+ * it. */
+fovea_status fv_fields_check_pyramid(const fv_config *pyramid, const fv_config *config);
 /* Sets *out to whether the section "fovea" of the whole file lists `name` under "ignore". */
 fovea_status fv_fields_ignored(bool *out, const fv_config *config, const char *name);
 

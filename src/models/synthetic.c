@@ -20,9 +20,10 @@ const char *fv_synthetic_name(const fv_synthetic_list *list, size_t index)
 
 void fv_synthetic_under(fv_synthetic *m, const char *format, ...)
 {
+    const size_t n = (size_t)snprintf(m->prefix, sizeof m->prefix, "%s", m->root);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(m->prefix, sizeof m->prefix, format, arguments);
+    vsnprintf(m->prefix + n, sizeof m->prefix - n, format, arguments);
     va_end(arguments);
 }
 

@@ -16,6 +16,7 @@ typedef struct fv_synthetic {
     const char *name;   /* name of the model, as in "synthetic:NAME" */
     const char *ending; /* ending of the name that selects a neck or head, or "" */
     const void *form;   /* the family's fv_family.form */
+    const char *root;   /* begins all prefixes */
     fv_source *source;
     fovea_status status; /* the first failure, after which the functions do nothing */
     char prefix[96];     /* prefix of the names of tensors */
@@ -38,7 +39,7 @@ typedef struct fv_synthetic_list {
 const void *fv_synthetic_size(const fv_synthetic_list *list, size_t index);
 const char *fv_synthetic_name(const fv_synthetic_list *list, size_t index);
 
-/* Sets the prefix of the tensors that are added next. */
+/* Sets the prefix of the tensors that are added next: the root, followed by the text. */
 void fv_synthetic_under(fv_synthetic *m, const char *format, ...) FV_PRINTF(2, 3);
 /* Adds a tensor whose name is the prefix followed by `name`. A NULL name adds nothing, so that a
  * table of names need not have every tensor. Values are uniform in mean - spread ... mean + spread.

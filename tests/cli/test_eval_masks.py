@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """test_eval_masks.py: `fovea eval --annotations` for models that find masks: average precision of instances, and
-panoptic quality beside a plain computation of COCO's definition and, where it is installed, panopticapi.
+panoptic quality compared with a plain computation of COCO's definition and, where it is installed, panopticapi.
 
     test_eval_masks.py path/to/fovea
 
@@ -343,7 +343,7 @@ class Panoptic(Case):
         del truth["annotations"][4]
         segment["id"] = 4711
         p = self.fovea("eval", EOMT, *self.annotate(truth))
-        self.assertIn("which is no segment of the annotations", p.stderr)
+        self.assertIn("which is not a segment of the annotations", p.stderr)
         self.assertIn("04.ppm: the annotations have no segments of this picture", p.stderr)
         self.refused(*self.annotate(truth), model="synthetic:vit-s16", code=2, words="finds no masks")
         self.refused("--data", "data", "--against", EOMT, "--score", "0.1", model=EOMT, code=1,

@@ -1,5 +1,5 @@
 /* test_run_lengths.c: masks as run lengths: polygons and packed text as pycocotools 2.0 makes them,
- * areas and common pixels beside a count of pixels. */
+ * areas and common pixels compared with a count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -271,7 +271,9 @@ uint32_t every_plan(fovea_device *device, every_plan_look *each)
                                          "mask2former-s",
                                          "dpt-dinov2-s",
                                          "dpt-l",
-                                         "swin-t"};
+                                         "swin-t",
+                                         "swin-t-mask2former",
+                                         "mavit-t-mask2former"};
     static const char *const languages[] = {"transformer-340m",    "retnet-340m",
                                             "sla-gla-340m",        "delta-net-340m",
                                             "gated-deltanet-340m", "sla-gated-deltanet-340m"};

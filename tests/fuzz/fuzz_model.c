@@ -325,14 +325,14 @@ static uint32_t make_shallow(json_t *config)
                     "window_block_indices"); /* of LW-DETR: none is beyond the last block */
     if (backbone && json_object_get(config, "num_queries")) /* RF-DETR */
         json_object_set_new(config, "num_queries", json_integer(4));
-    if (backbone) {
+    json_t *depths = json_object_get(backbone ? backbone : config, "depths");
+    for (size_t i = 0; i < json_array_size(depths); i++)
+        json_array_set_new(depths, i, json_integer(1));
+    if (backbone && !depths) {
         json_object_set_new(backbone, "num_hidden_layers",
                             json_integer((json_int_t)json_array_size(taps)));
         return (uint32_t)json_array_size(taps);
     }
-    json_t *depths = json_object_get(config, "depths");
-    for (size_t i = 0; i < json_array_size(depths); i++)
-        json_array_set_new(depths, i, json_integer(1));
     json_t *vision = json_object_get(config, "vision_config"); /* SAM */
     json_object_set_new(vision, "global_attn_indexes", json_pack("[i]", 0));
     if (!vision)
@@ -481,7 +481,9 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "eomt-dinov3-s",
                                          "mask2former-s",
                                          "dpt-dinov2-s",
-                                         "swin-t"};
+                                         "swin-t",
+                                         "swin-t-mask2former",
+                                         "nalaformer-xt-mask2former"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";

@@ -102,7 +102,7 @@ static void read_as_configuration(const uint8_t *data, size_t size)
     if (!source) {
         if (fv_source_make(&source, "fuzz", 1000) != FOVEA_OK)
             return;
-        fv_synthetic made = {.name = "deit-ti", .source = source};
+        fv_synthetic made = {.name = "deit-ti", .root = "", .source = source};
         size_t i = 0;
         while (strcmp(fv_synthetic_name(&fv_vit_synthetics, i), made.name) != 0)
             i++;

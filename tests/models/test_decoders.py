@@ -26,7 +26,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SHARED = os.path.join(os.path.dirname(ROOT), "shared", "golden", "models")
 PICTURE = os.path.join(ROOT, "tests", "data", "picture_wide.ppm")
 TOLERANCE = 2e-5
-WIDTHS = {"mavit": [8, 12, 16], "nalaformer": [8, 12, 16], "pola_pvt": [8, 12, 16], "pola_swin": [8, 16, 32]}
+WIDTHS = {"mavit": [8, 12, 16], "nalaformer": [8, 12, 16], "pola_pvt": [8, 12, 16], "pola_swin": [8, 16, 32],
+          "swin": [8, 16, 32]}
 
 
 # ---- checkpoints ----
@@ -36,6 +37,8 @@ def backbone(family, rng):
         c = pyramid.config_of(family, (WIDTHS[family], [1, 1, 1], [1, 1, 2], [2, 2, 2], ["l", "l", "v"],
                                        [True, False, True], None))
         return c, pyramid.checkpoint(rng, c, "backbone")
+    if family == "swin":
+        return swin(rng)
     if family == "pola_pvt":
         c = pola.pvt_config(embed_dims=WIDTHS[family], num_heads=[1, 2, 2], mlp_ratios=[2, 2, 2], depths=[1, 1, 1],
                             sr_ratios=[4, 2, 1], la_sr_ratios="111", attn_type="LLL", img_size=64)
@@ -48,6 +51,36 @@ def backbone(family, rng):
             t["norm%d.weight" % i] = (1 + 0.2 * rng.standard_normal(n)).astype(np.float32)
             t["norm%d.bias" % i] = (0.2 * rng.standard_normal(n)).astype(np.float32)
     return c, {n: v for n, v in t.items() if not n.startswith("head.")}
+
+
+def swin(rng):
+    """A Swin with the names of transformers."""
+    c = {"model_type": "swin", "embed_dim": 8, "depths": [1, 2, 1], "num_heads": [1, 2, 4], "window_size": 3,
+         "mlp_ratio": 2, "image_size": 64}
+    m = pola.Maker(rng)
+
+    def norm(stem, width):
+        m.put(stem + "weight", (width,), 0.2, 1)
+        m.put(stem + "bias", (width,), 0.2)
+
+    m.linear("embeddings.patch_embeddings.projection.", (8, 3, 4, 4))
+    norm("embeddings.norm.", 8)
+    for i, width in enumerate(WIDTHS["swin"]):
+        for j in range(c["depths"][i]):
+            stem = "encoder.layers.%d.blocks.%d." % (i, j)
+            norm(stem + "layernorm_before.", width)
+            norm(stem + "layernorm_after.", width)
+            for part in ("query.", "key.", "value."):
+                m.linear(stem + "attention.self." + part, (width, width))
+            m.put(stem + "attention.self.relative_position_bias_table", (25, c["num_heads"][i]), 0.5)
+            m.linear(stem + "attention.output.dense.", (width, width))
+            m.linear(stem + "intermediate.dense.", (2 * width, width))
+            m.linear(stem + "output.dense.", (width, 2 * width))
+        if i < 2:
+            norm("encoder.layers.%d.downsample.norm." % i, 4 * width)
+            m.linear("encoder.layers.%d.downsample.reduction." % i, (2 * width, 4 * width), False)
+        norm("hidden_states_norms.stage%d." % (i + 1), width)
+    return c, m.t
 
 
 class Tensors(dict):
@@ -321,6 +354,8 @@ CASES = [
     ("mavit", (75, 61), ("uper", None, UPER, None, False)),
     ("nalaformer", (64, 64), ("uper", None, dict(UPER, in_index=[0, 1], align_corners=True, pool_scales=[2]), None, False)),
     ("pola_swin", (64, 64), ("uper", None, UPER, None, False)),
+    ("swin", (64, 80), ("uper", None, UPER, None, False)),
+    ("swin", (64, 96), semantic_case()),
     ("pola_pvt", (64, 64), ("uper", NECK, UPER, None, False)),
     ("mavit", (64, 64), retina_case({"start_level": 1, "add_extra_convs": "on_input"})),
     ("nalaformer", (75, 50), retina_case({"start_level": 1, "add_extra_convs": "on_output"}, {"stacked_convs": 0},

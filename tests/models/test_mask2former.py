@@ -17,6 +17,7 @@ import numpy as np
 from test_eomt import FOVEA, load, save
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
+PYRAMIDS = ("mask2former-swin-01", "mask2former-mavit-01", "mask2former-pola-swin-01")
 PIXELS, QUERIES = "model.pixel_level_module.decoder.", "model.transformer_module."
 
 
@@ -32,7 +33,8 @@ class Mask2Former(unittest.TestCase):
         config.update(fields)
         config["backbone_config"].update(backbone or {})
         weights = load(os.path.join(GOLDEN, name, "model.safetensors"))
-        weights = {n: t for n, t in weights.items() if not any(part in n for part in without)}
+        weights = {n: t for n, t in weights.items()
+                   if t.dtype != np.int64 and not any(part in n for part in without)}
         weights.update(more or {})
         with open(os.path.join(self.folder, "config.json"), "w", encoding="utf-8") as f:
             json.dump({k: v for k, v in config.items() if v is not None}, f)
@@ -63,13 +65,28 @@ class Mask2Former(unittest.TestCase):
                 self.assertEqual(found["masks_queries_logits"].shape, (1, 6, height // 7, width // 7))
                 self.assertEqual(found["class_queries_logits"].shape, (1, 6, 6))
 
+    def test_sizes_of_pyramids(self):
+        """Masks have the grid of the finest stage, whatever the sizes of the others are."""
+        for name in PYRAMIDS:
+            self.model(name)
+            for height, width in ((33, 47), (70, 130), (4, 9)):
+                with self.subTest(name=name, height=height, width=width):
+                    picture = np.random.default_rng(1).normal(0, 1, (1, 3, height, width))
+                    whole = name == "mask2former-pola-swin-01"  # pixels outside of whole patches are ignored
+                    grid = (height // 4, width // 4) if whole else (-(-height // 4), -(-width // 4))
+                    done, found = self.run_model(picture)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(found["masks_queries_logits"].shape, (1, 6, *grid))
+                    self.assertTrue(np.isfinite(found["masks_queries_logits"]).all())
+
     def test_schedules(self):
-        self.model("mask2former-02")
-        _, one = self.run_model(None, "--threads", "1", "--schedule", "stepwise")
-        for options in (("--threads", "2"), ("--schedule", "streamed"), ("--chunk", "16")):
-            _, other = self.run_model(None, *options)
-            for name, want in one.items():
-                np.testing.assert_allclose(other[name], want, rtol=1e-4, atol=1e-4)
+        for model in ("mask2former-02", *PYRAMIDS):
+            self.model(model)
+            _, one = self.run_model(None, "--threads", "1", "--schedule", "stepwise")
+            for options in (("--threads", "2"), ("--schedule", "streamed"), ("--chunk", "16")):
+                _, other = self.run_model(None, *options)
+                for name, want in one.items():
+                    np.testing.assert_allclose(other[name], want, rtol=1e-4, atol=1e-4)
 
     def test_attentions(self):
         self.model()
@@ -82,6 +99,24 @@ class Mask2Former(unittest.TestCase):
                 results.append(found["masks_queries_logits"])
         for k, other in enumerate(results[1:]):
             self.assertGreater(np.abs(other - results[0]).max(), 1e-3, k)
+
+    def test_attentions_of_pyramids(self):
+        for name, own, other in (("mask2former-swin-01", "softmax", "mala"), ("mask2former-mavit-01", "mala", "pola"),
+                                 ("mask2former-pola-swin-01", "pola", "softmax")):
+            self.model(name)
+            _, want = self.run_model()
+            _, found = self.run_model(None, "--attention", own)
+            np.testing.assert_array_equal(found["masks_queries_logits"], want["masks_queries_logits"])
+            done, _ = self.run_model(None, "--attention", other)
+            self.assertIn("attention " + other, done.stderr)
+
+    def test_stages_of_a_pyramid(self):
+        """The stages are outputs too, normalised as the decoders read them."""
+        self.model("mask2former-swin-01")
+        done, found = self.run_model(None, "--hidden")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for stage in range(1, 5):
+            self.assertIn("feat.stage%d" % stage, found)
 
     def test_hidden_outputs_alone(self):
         self.model()
@@ -116,7 +151,11 @@ class Mask2Former(unittest.TestCase):
             np.testing.assert_array_equal(other, results[0])
 
     def test_masks_of_a_photograph(self):
-        self.model()
+        for name in ("mask2former-01", "mask2former-swin-01"):
+            self.model(name)
+            self.masks_of_a_photograph()
+
+    def masks_of_a_photograph(self):
         picture, coco = os.path.join(self.folder, "p.ppm"), os.path.join(self.folder, "masks.json")
         with open(picture, "wb") as f:
             f.write(b"P6 40 30 255\n" + np.random.default_rng(3).integers(0, 256, 3600).astype(np.uint8).tobytes())
@@ -158,6 +197,35 @@ class Mask2Former(unittest.TestCase):
             with self.subTest(**fields):
                 self.model(backbone=fields)
                 self.refused(*texts)
+
+    def test_refused_pyramids(self):
+        absent = {"out_features": None, "out_indices": None}
+        for name, fields, texts in (
+                ("swin", dict(absent), ("1 stages", "3")), ("mavit", dict(absent), ("1 stages", "3")),
+                ("swin", dict(absent, out_features=["stem", "stage1", "stage2", "stage3"]), ("out_features", "stem")),
+                ("swin", dict(absent, out_indices=[0, 1, 2, 3]), ("out_indices", "stem")),
+                ("swin", dict(absent, out_features=["stage1", "stage2", "stage3", "stage5"]), ("out_features",)),
+                ("swin", dict(absent, out_features=["stage2", "stage1", "stage3"]), ("ascend",)),
+                ("swin", dict(absent, out_features=["stage2", "stage3", "stage4"]), ("input_projections", "adapter_1")),
+                ("swin", {"window_size": 4}, ("window_size",)), ("mavit", {"embed_dims": [8, 12, 24]}, ("shape",)),
+                ("swin", {"some_field": 1}, ("some_field",)), ("mavit", {"some_field": 1}, ("some_field",)),
+                ("pola-swin", {"neck": {}, "some_field": 1}, ("some_field",))):
+            with self.subTest(name=name, **fields):
+                self.model("mask2former-%s-01" % name, backbone=fields)
+                done, _ = self.run_model()
+                self.assertIn(done.returncode, (2, 3, 5, 6, 7), done.stderr)
+                self.assertTrue(any(text in done.stderr for text in texts), done.stderr)
+        self.model("mask2former-swin-01", model_type="maskformer")
+        self.refused("maskformer", "swin", "mask2former")
+        self.model("mask2former-swin-01", model_type=None)
+        self.refused("model_type")
+        self.model("mask2former-mavit-01", some_field=1)
+        self.refused("some_field")
+        for name in ("encoder.hidden_states_norms.stage2.bias", "decoder.input_projections.2.0.weight"):
+            self.model("mask2former-swin-01", without=(name,))
+            self.refused(name.replace("encoder.hidden", "hidden"))
+        self.model("mask2former-mavit-01", more={"model.other.weight": np.ones((2, 2))})
+        self.refused("model.other.weight")
 
     def test_refused_tensors(self):
         for without in (PIXELS + "adapter_1.0.weight", PIXELS + "layer_1.1.bias", PIXELS + "level_embed",

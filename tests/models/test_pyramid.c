@@ -64,7 +64,7 @@ static void add_model(struct checkpoint *c, const fv_family *family, const char 
 {
     fv_source *source;
     succeed(fv_source_make(&source, "tiny", TENSORS));
-    fv_synthetic made = {.ending = "", .form = family->form, .source = source};
+    fv_synthetic made = {.ending = "", .root = "", .form = family->form, .source = source};
     json_t *config = fv_pyramid_make_synthetic(&made, &tiny);
     succeed(made.status);
     assert_non_null(config);

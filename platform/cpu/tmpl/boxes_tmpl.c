@@ -73,15 +73,80 @@ void FV_NAME(fv_k_sine_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* ---- deformable attention ---- */
+/* ---- deformable attention ----
+ *
+ * Samples are processed in blocks: first the positions and weights of all values that the block's
+ * samples read, then their sum, which stays in registers over the block. */
 
-FV_FN void add_values(float *out, const float *values, float part, size_t d)
+enum { BLOCK = 16, CORNERS = 4, VECTORS = 4 };
+
+/* The values that are read, with their weights, and their number. */
+typedef struct reads {
+    const float *from[BLOCK * CORNERS];
+    float part[BLOCK * CORNERS];
+    size_t n;
+} reads;
+
+FV_FN void add_read(reads *to, const float *from, float part)
 {
-    const fv_v factor = fv_set(part);
-    for (size_t i = 0; i < d; i += FV_W) {
-        const int n = fv_lanes(d - i);
-        fv_store_n(out + i, fv_fma(factor, fv_load_n(values + i, n), fv_load_n(out + i, n)), n);
+    to->from[to->n] = from;
+    to->part[to->n++] = part;
+}
+
+/* Appends the values around one sample, times `e`. Most samples have four. The branches are written
+ * out, because a list of corners would be read before its stores have reached the cache. */
+FV_FN void add_sample(reads *to, const fv_args *a, const fv_deform_level *l, const float *values,
+                      const float *box, const float *offset, float e)
+{
+    const int32_t width = (int32_t)l->width, height = (int32_t)l->height;
+    float x, y;
+    fv_deform_place(&x, &y, a, l, box, offset);
+    if (!fv_deform_inside(x, l->width) || !fv_deform_inside(y, l->height))
+        return;
+    const int32_t left = (int32_t)(x + 1.f) - 1, top = (int32_t)(y + 1.f) - 1;
+    const float right = x - (float)left, low = y - (float)top;
+    const float upper = e * (1.f - low), lower = e * low;
+    const ptrdiff_t row = (ptrdiff_t)a->ld[FV_DEFORM_VALUES], line = row * width;
+    const ptrdiff_t from = (ptrdiff_t)l->first * row + top * line + left * row;
+    const bool first = left >= 0, second = left + 1 < width;
+    if (top >= 0 && first)
+        add_read(to, values + from, upper * (1.f - right));
+    if (top >= 0 && second)
+        add_read(to, values + from + row, upper * right);
+    if (top + 1 < height && first)
+        add_read(to, values + from + line, lower * (1.f - right));
+    if (top + 1 < height && second)
+        add_read(to, values + from + line + row, lower * right);
+}
+
+/* Adds `count` vectors of columns from i on to the result. The last one has n columns. */
+FV_FN void sum_columns(float *out, const reads *r, size_t i, int count, int n)
+{
+    fv_v sum[VECTORS];
+    for (int v = 0; v < count; v++)
+        sum[v] = fv_load_n(out + i + (size_t)v * FV_W, v + 1 < count ? FV_W : n);
+    for (size_t k = 0; k < r->n; k++) {
+        const fv_v part = fv_set(r->part[k]);
+        const float *from = r->from[k] + i;
+        for (int v = 0; v < count; v++)
+            sum[v] =
+                fv_fma(part, fv_load_n(from + (size_t)v * FV_W, v + 1 < count ? FV_W : n), sum[v]);
     }
+    for (int v = 0; v < count; v++)
+        fv_store_n(out + i + (size_t)v * FV_W, sum[v], v + 1 < count ? FV_W : n);
+}
+
+FV_FN void sum_reads(float *out, const reads *r, size_t d)
+{
+    size_t i = 0;
+    for (; d - i > VECTORS * FV_W; i += VECTORS * FV_W)
+        sum_columns(out, r, i, VECTORS, FV_W);
+    for (; d - i > 2 * FV_W; i += 2 * FV_W)
+        sum_columns(out, r, i, 2, FV_W);
+    if (d - i > FV_W)
+        sum_columns(out, r, i, 2, (int)(d - i - FV_W));
+    else
+        sum_columns(out, r, i, 1, (int)(d - i));
 }
 
 FV_FN void scale_values(float *out, float factor, size_t d)
@@ -97,21 +162,34 @@ FV_FN void scale_values(float *out, float factor, size_t d)
 FV_FN void attend(const fv_args *a, const float *values, const float *box, const float *offset,
                   const float *weight, float *out)
 {
-    const fv_deform_level *level = a->table;
     const size_t d = a->prob.dim[FV_ATTN_D], points = a->prob.dim[FV_DEFORM_POINTS];
-    const size_t levels = a->prob.dim[FV_DEFORM_LEVELS];
+    const size_t samples = points * a->prob.dim[FV_DEFORM_LEVELS];
+    const fv_deform_level *level = a->table;
     float max = -INFINITY, sum = 0.f;
-    for (size_t p = 0; p < levels * points; p++)
+    size_t of_level = 0; /* samples of *level so far */
+    for (size_t p = 0; p < samples; p++)
         max = weight[p] > max ? weight[p] : max;
     memset(out, 0, d * sizeof *out);
-    for (size_t l = 0; l < levels; l++)
-        for (size_t p = 0; p < points; p++, offset += 2, weight++) {
-            const float e = expf(*weight - max);
-            const fv_deform_corners k = fv_deform_point(a, &level[l], box, offset);
-            sum += e;
-            for (int n = 0; n < k.count; n++)
-                add_values(out, values + k.row[n] * a->ld[FV_DEFORM_VALUES], e * k.part[n], d);
+    for (size_t first = 0; first < samples; first += BLOCK) {
+        const size_t end = samples - first < BLOCK ? samples - first : BLOCK;
+        float e[BLOCK];
+        reads r;
+        r.n = 0;
+        for (size_t p = 0; p < end; p += FV_W) {
+            const int n = fv_lanes(end - p);
+            const fv_v w = fv_load_n(weight + first + p, n);
+            fv_store_n(e + p, fv_exp_neg(fv_sub(w, fv_set(max))), n);
         }
+        for (size_t p = 0; p < end; p++, of_level++) {
+            if (of_level == points) {
+                of_level = 0;
+                level++;
+            }
+            sum += e[p];
+            add_sample(&r, a, level, values, box, offset + 2 * (first + p), e[p]);
+        }
+        sum_reads(out, &r, d);
+    }
     scale_values(out, 1.f / sum, d);
 }
 

@@ -5,8 +5,7 @@
 
 #include "cli/common/cli.h"
 
-/* The segments of a picture and the pixels that they share. Index 0 of either side is no segment.
- */
+/* The segments of a picture and the pixels that they share. Index 0 of either side means none. */
 typedef struct table {
     const panoptic_map *truth, *found;
     uint64_t *shared; /* [truth->n + 1][found->n + 1] */

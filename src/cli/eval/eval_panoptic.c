@@ -84,7 +84,7 @@ static int read_colours(uint16_t *map, const annotations_segments *of, const cli
             index = index_of(of, number);
         }
         if (number != 0 && index == 0) {
-            cli_tell("%s: the colour of pixel %zu is %u, which is no segment of the annotations",
+            cli_tell("%s: the colour of pixel %zu is %u, which is not a segment of the annotations",
                      path, p, number);
             return EVAL_SKIP;
         }

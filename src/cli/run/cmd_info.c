@@ -182,7 +182,8 @@ int cli_info(const cli_command *self, int argc, char **argv)
     for (size_t i = 0; models && (name = fovea_model_synthetic(i)); i++)
         printf("%ssynthetic:%s\n", i ? "" : "\n", name);
     if (models)
-        puts("after the name of a mavit, nalaformer or pola: -fpn, -upernet, -retinanet");
+        puts("after the name of a mavit, nalaformer, pola or swin: -fpn, -upernet, -retinanet, "
+             "-mask2former");
     if (attentions)
         show_attentions();
     return CLI_OK;

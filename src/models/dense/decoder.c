@@ -9,12 +9,46 @@
 
 #include "base/mem.h"
 #include "base/num.h"
+#include "models/vit/backbone.h"
 
 static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn, &fv_head_uper_net,
-                                               &fv_head_retina_net};
+                                               &fv_head_retina_net, &fv_head_mask2former};
 #define HEADS (sizeof heads / sizeof *heads)
 
 /* ---- config.json ---- */
+
+/* Finds the head of a model whose section "backbone_config" describes the pyramid. */
+static fovea_status find_whole(const fv_decoder_head **out, const fv_config *config,
+                               const char *name)
+{
+    const char *type;
+    FV_TRY(fv_config_type(&type, config));
+    for (size_t i = 0; i < HEADS; i++) {
+        *out = heads[i];
+        if (type && heads[i]->backbone && strcmp(heads[i]->type, type) == 0)
+            return FOVEA_OK;
+    }
+    *out = NULL;
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: model type \"%.60s\" with a backbone of type \"%.60s\" is not supported; "
+                   "mask2former is",
+                   config->file, type ? type : "", name);
+}
+
+fovea_status fv_decoder_backbone(fv_config *out, const char **prefix, const fv_config *config,
+                                 const char *name)
+{
+    const fv_decoder_head *head;
+    *prefix = "";
+    FV_TRY(fv_config_section(out, config, "backbone_config"));
+    if (!out->object) {
+        *out = *config;
+        return FOVEA_OK;
+    }
+    FV_TRY(find_whole(&head, config, name));
+    *prefix = head->backbone;
+    return FOVEA_OK;
+}
 
 /* Finds the head that config.json describes. Sets *out to NULL if it describes none or its
  * description is ignored. */
@@ -23,6 +57,11 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
 {
     static const char *const keys[] = {"bbox_head", "decode_head"};
     *out = NULL;
+    FV_TRY(fv_config_section(section, config, "backbone_config"));
+    if (section->object) {
+        *section = *config;
+        return find_whole(out, config, "");
+    }
     for (size_t k = 0; k < 2 && !*out; k++) {
         const char *type = NULL;
         bool ignored;
@@ -32,7 +71,8 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
         FV_TRY(fv_config_section(section, config, keys[k]));
         FV_TRY(fv_config_text(&type, section, "type"));
         for (size_t i = 0; i < HEADS && type; i++)
-            if (strcmp(heads[i]->section, keys[k]) == 0 && strcmp(heads[i]->type, type) == 0)
+            if (heads[i]->section && strcmp(heads[i]->section, keys[k]) == 0 &&
+                strcmp(heads[i]->type, type) == 0)
                 *out = heads[i];
         /* A decode_head of another type may be a linear head on a stage, which its tensors show. */
         if (!*out && (k == 0 || fv_config_get(config, "neck")))
@@ -47,29 +87,49 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
 
 /* ---- reading ---- */
 
+/* Reads the stages that the section "backbone_config" names: transformers counts them from 1. */
+static fovea_status pick_named(fv_decoder *d, const fv_config *config, uint32_t n)
+{
+    fv_config backbone;
+    FV_TRY(fv_config_section(&backbone, config, "backbone_config"));
+    FV_TRY(fv_backbone_read_taps(d->stage, &d->stages, FV_LEVELS, &backbone, n));
+    if (d->stage[0] == 0)
+        return fv_config_fail(
+            &backbone, fv_config_get(&backbone, "out_indices") ? "out_indices" : "out_features",
+            "a list of stages, without the stem");
+    for (uint32_t i = 0; i < d->stages; i++)
+        d->stage[i]--;
+    return FOVEA_OK;
+}
+
 /* Reads "out_indices", the stages that the backbone outputs. If it is absent, the backbone outputs
  * all stages. */
-static fovea_status pick_stages(fv_decoder_reader *r, const uint32_t *widths, uint32_t n)
+static fovea_status pick_indices(fv_decoder *d, const fv_config *config, uint32_t n)
 {
     static const char key[] = "out_indices";
+    d->stages = n;
+    for (uint32_t i = 0; i < n; i++)
+        d->stage[i] = i;
+    if (fv_config_get(config, key)) {
+        FV_TRY(fv_config_count(&d->stages, config, key, n));
+        FV_TRY(fv_config_u32s(d->stage, d->stages, config, key, 0, n - 1));
+    }
+    for (uint32_t i = 1; i < d->stages; i++)
+        if (d->stage[i] <= d->stage[i - 1])
+            return fv_config_fail(config, key, "a list of stages, from the finest to the coarsest");
+    return FOVEA_OK;
+}
+
+static fovea_status pick_stages(fv_decoder_reader *r, const uint32_t *widths, uint32_t n)
+{
     fv_decoder *d = r->d;
     if (n > FV_LEVELS)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: the backbone has %u stages, but a neck or head reads at most %u",
                        r->config->file, n, FV_LEVELS);
-    d->stages = n;
-    for (uint32_t i = 0; i < n; i++)
-        d->stage[i] = i;
-    if (fv_config_get(r->config, key)) {
-        FV_TRY(fv_config_count(&d->stages, r->config, key, n));
-        FV_TRY(fv_config_u32s(d->stage, d->stages, r->config, key, 0, n - 1));
-    }
-    for (uint32_t i = 0; i < d->stages; i++) {
-        if (i > 0 && d->stage[i] <= d->stage[i - 1])
-            return fv_config_fail(r->config, key,
-                                  "a list of stages, from the finest to the coarsest");
+    FV_TRY((d->head->section ? pick_indices : pick_named)(d, r->config, n));
+    for (uint32_t i = 0; i < d->stages; i++)
         r->channels[i] = widths[d->stage[i]];
-    }
     r->levels = d->stages;
     return FOVEA_OK;
 }
@@ -94,8 +154,10 @@ static fovea_status read_parts(fv_decoder_reader *r, const fv_config *head, cons
     fv_decoder *d = r->d;
     char text[32];
     fv_config neck;
-    FV_TRY(fv_config_section(&neck, r->config, "neck"));
     FV_TRY(pick_stages(r, widths, n));
+    if (!d->head->section)
+        return d->head->read(r, head);
+    FV_TRY(fv_config_section(&neck, r->config, "neck"));
     d->has_neck = neck.object != NULL;
     if (d->has_neck)
         FV_TRY(fv_feature_pyramid_read(&d->neck, r, &neck));
@@ -112,22 +174,33 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
 {
     const fv_decoder_head *head;
     fv_config section;
-    if (m->additions && m->additions->head == FOVEA_HEAD_FPN)
+    const bool added = m->additions && m->additions->head == FOVEA_HEAD_FPN;
+    FV_TRY(fv_config_section(&section, config, "backbone_config"));
+    if (added && section.object)
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: the model has a head already, which cannot be trained; FPN can be added "
+            "only to a backbone",
+            config->file);
+    if (added)
         FV_TRY(fv_decoder_new(m, source, config, widths, n));
     FV_TRY(find_head(&head, &section, config));
     if (!head)
         return FOVEA_OK;
     if (m->segmentation_source)
         return fv_fail(FOVEA_ENOTSUP, "%s: %s also has a head, \"%s\"; remove one of the two",
-                       m->segmentation_source->name, config->file, head->section);
+                       m->segmentation_source->name, config->file,
+                       head->section ? head->section : head->type);
     FV_TRY(FV_MEM_NEW(&m->decoder, FV_MEM_MODEL, "a neck and a head"));
     m->decoder->head = head;
     fv_decoder_reader r = {
         .t = {.m = m, .source = source, .config = config->file}, .config = config, .d = m->decoder};
     fv_reader_begin(&r.t);
     fv_reader_unwrap(&r.t, "", head->last, "weight"); /* if it is missing, its reader fails */
+    if (!head->section)
+        snprintf(m->info.type, sizeof m->info.type, "%s", head->type);
     FV_TRY(read_parts(&r, &section, widths, n));
-    if (m->additions && m->additions->head == FOVEA_HEAD_FPN && m->decoder->group_norms)
+    if (added && m->decoder->group_norms)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: the %s or its neck has group normalisation, which cannot be trained",
                        config->file, head->type);
@@ -146,6 +219,8 @@ bool fv_decoder_weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx)
 
 void fv_decoder_release(fovea_model *m)
 {
+    if (m->decoder && m->decoder->head->release)
+        m->decoder->head->release(m->decoder);
     fv_mem_free(m->decoder);
     m->decoder = NULL;
 }
@@ -157,8 +232,8 @@ fovea_status fv_decoder_list(fovea_model *m)
     const fv_decoder *d = m->decoder;
     if (!d)
         return FOVEA_OK;
-    if (d->detection.levels == 0)
-        return fv_model_add_output(m, "seg_logits");
+    for (const char *const *name = d->head->outputs; *name; name++)
+        FV_TRY(fv_model_add_output(m, "%s", *name));
     for (uint32_t i = 0; i < d->detection.levels; i++)
         FV_TRY(fv_model_add_output(m, "%s", fv_detection_logits(&d->detection, i).text));
     for (uint32_t i = 0; i < d->detection.levels; i++)
@@ -168,10 +243,13 @@ fovea_status fv_decoder_list(fovea_model *m)
 
 bool fv_decoder_wants(const fovea_model *m, const fv_builder *b)
 {
-    for (uint32_t i = 0; m->decoder && i < b->graph->n_wanted; i++) {
+    const fv_decoder *d = m->decoder;
+    for (const char *const *name = d ? d->head->outputs : NULL; name && *name; name++)
+        if (fv_emit_wants(b, *name))
+            return true;
+    for (uint32_t i = 0; d && i < b->graph->n_wanted; i++) {
         const char *name = b->graph->wanted[i].name;
-        if (strcmp(name, "seg_logits") == 0 || fv_begins_with(name, "cls.") ||
-            fv_begins_with(name, "box."))
+        if (fv_begins_with(name, "cls.") || fv_begins_with(name, "box."))
             return true;
     }
     return false;

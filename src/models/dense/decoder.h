@@ -1,5 +1,6 @@
 /* decoder.h: a neck and a head on the stages of a pyramid: Semantic FPN, UperNet and RetinaNet,
- * with the configuration and the tensors of mmsegmentation and mmdetection.
+ * with the configuration and the tensors of mmsegmentation and mmdetection; Mask2Former, with those
+ * of transformers.
  *
  *     stages, normalised by extra_norms -> neck (FPN, or none) -> decode_head or bbox_head
  *
@@ -137,17 +138,26 @@ fv_level fv_feature_pyramid_level(fv_builder *b, const fv_level *level);
 /* ---- heads ---- */
 
 typedef struct fv_decoder_head {
-    const char *type;    /* type in config.json */
-    const char *section; /* "decode_head" or "bbox_head" */
-    const char *last;    /* stem of the last layer's tensors */
+    /* type of the section in config.json; or of the whole model, if its section "backbone_config"
+     * describes the pyramid */
+    const char *type;
+    const char *section;  /* "decode_head" or "bbox_head"; or NULL */
+    const char *backbone; /* without a section: prefix of the pyramid's tensors */
+    const char *last;     /* stem of the last layer's tensors */
+    /* names of the outputs, ended by NULL; none if the head finds boxes in levels */
+    const char *outputs[3];
+    /* `head` is the section, or the whole configuration. */
     fovea_status (*read)(fv_decoder_reader *r, const fv_config *head);
     /* Emits the steps. It must get each level that it reads from fv_feature_pyramid_level. */
     void (*emit)(const fv_decoder *d, fv_builder *b, const fv_level *level);
     /* Visits every weight of the head. NULL if the head cannot be trained. */
     void (*weights)(const fv_decoder *d, fv_weight_visit *visit, void *ctx);
+    void (*release)(fv_decoder *d); /* frees memory of the head, also after `read` has failed; or
+                                       NULL */
 } fv_decoder_head;
 
-extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net;
+extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net,
+    fv_head_mask2former;
 
 #define FV_DOUBLINGS 8 /* most doublings until a level has the size of the first */
 typedef struct fv_semantic_fpn {
@@ -185,12 +195,18 @@ struct fv_decoder {
         fv_semantic_fpn semantic;
         fv_uper_net uper;
         fv_retina_net retina;
+        struct fv_mask2former *mask2former; /* mask2former.h */
     };
     fv_detection detection; /* levels is 0 if the head finds no boxes */
 };
 
-/* Reads m->decoder if config.json describes one. `widths` has the channels of the backbone's n
- * stages. */
+/* Finds the part of config.json that describes the pyramid: the section "backbone_config" if a head
+ * has the type of the whole model, else the whole file. Sets *prefix to the prefix of its tensors'
+ * names. `name` is the name of the pyramid in messages. */
+fovea_status fv_decoder_backbone(fv_config *out, const char **prefix, const fv_config *config,
+                                 const char *name);
+/* Reads m->decoder if config.json, which is `config`, describes one. `widths` has the channels of
+ * the backbone's n stages. */
 fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_config *config,
                              const uint32_t *widths, uint32_t n);
 void fv_decoder_release(fovea_model *m);

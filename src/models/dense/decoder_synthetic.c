@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "models/dense/decoder.h"
+#include "models/dense/mask2former.h"
 
 #define STAGES 4
 #define NECK 256     /* channels of an FPN */
@@ -16,12 +16,17 @@
 #define ANCHORS 9
 #define STACKED 4
 
-static const char *const endings[] = {"-fpn", "-upernet", "-retinanet"};
-enum { FPN, UPERNET, RETINANET, KINDS };
+static const char *const endings[] = {"-fpn", "-upernet", "-retinanet", "-mask2former"};
+enum { FPN, UPERNET, RETINANET, MASK2FORMER, KINDS };
 
 bool fv_decoder_has_synthetic(const char *ending)
 {
     return fv_index_of(ending, endings, KINDS) >= 0;
+}
+
+const char *fv_decoder_synthetic_root(const char *ending)
+{
+    return fv_index_of(ending, endings, KINDS) == MASK2FORMER ? fv_head_mask2former.backbone : "";
 }
 
 /* ---- tensors ---- */
@@ -126,6 +131,12 @@ static json_t *head_config(int kind, const uint32_t width[STAGES])
 json_t *fv_decoder_synthetic(fv_synthetic *m, const uint32_t width[STAGES])
 {
     const int kind = fv_index_of(m->ending, endings, KINDS);
+    m->root = "";
+    if (kind == MASK2FORMER) {
+        fv_mask2former_synthetic(m, width);
+        return json_pack("{s:[s, s, s, s]}", "out_features", "stage1", "stage2", "stage3",
+                         "stage4");
+    }
     if (kind == UPERNET)
         uper_net(m, width);
     else
@@ -136,4 +147,10 @@ json_t *fv_decoder_synthetic(fv_synthetic *m, const uint32_t width[STAGES])
         retina_net(m);
     return json_pack("{s:o*, s:o}", "neck", kind == UPERNET ? NULL : neck_config(kind, width),
                      kind == RETINANET ? "bbox_head" : "decode_head", head_config(kind, width));
+}
+
+json_t *fv_decoder_synthetic_whole(const char *ending, json_t *config)
+{
+    const bool section = fv_index_of(ending, endings, KINDS) == MASK2FORMER;
+    return section ? fv_mask2former_synthetic_config(config) : config;
 }

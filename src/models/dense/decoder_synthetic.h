@@ -1,5 +1,5 @@
-/* decoder_synthetic.h: necks and heads on synthetic backbones. The endings "-fpn", "-upernet" and
- * "-retinanet" follow the backbone's name. */
+/* decoder_synthetic.h: necks and heads on synthetic backbones. The endings "-fpn", "-upernet",
+ * "-retinanet" and "-mask2former" follow the backbone's name. */
 #ifndef FOVEA_SRC_MODELS_DECODER_SYNTHETIC_H
 #define FOVEA_SRC_MODELS_DECODER_SYNTHETIC_H
 
@@ -7,8 +7,13 @@
 
 /* Returns whether `ending` is one of these endings. */
 bool fv_decoder_has_synthetic(const char *ending);
+/* Returns the prefix of the backbone's tensors. */
+const char *fv_decoder_synthetic_root(const char *ending);
 /* Adds the tensors that m->ending names, for stages of these widths. Returns their sections of
  * config.json, or NULL if there is not enough memory. */
 json_t *fv_decoder_synthetic(fv_synthetic *m, const uint32_t width[4]);
+/* Returns the configuration of the whole model, and takes that of the backbone, which may already
+ * be it. */
+json_t *fv_decoder_synthetic_whole(const char *ending, json_t *config);
 
 #endif

@@ -1,4 +1,4 @@
-/* mask2former.c: emits the steps of Mask2Former's backbone and pixel decoder.
+/* mask2former.c: emits the steps of Mask2Former's pixel decoder, and those before and after it.
  *
  *     l_i = group norm(conv1x1 tap)            of the last three taps, the coarsest first
  *     x = [l_0, l_1, l_2];   p = sines of the cells' positions + an embedding of the level
@@ -167,49 +167,83 @@ static fv_level features(const context *c, fv_builder *b)
 
 /* ---- the whole ---- */
 
+/* Emits what the decoders read of tap i. */
+static void enter(context *c, fv_builder *b, uint32_t i, const fv_level *tap)
+{
+    const fv_mask2former *d = c->d;
+    if (i < d->finer)
+        c->lateral[i] = fv_conv_module_emit(b, "lateral", &d->lateral[i], tap, 1);
+    if (i + LEVELS >= d->taps) {
+        const uint32_t k = d->taps - 1 - i;
+        c->level[k] = fv_conv_module_emit(b, "input", &d->input[k], tap, 1);
+        c->rows += fv_grid_tokens(&tap->grid);
+    }
+}
+
+/* Emits the decoders, once all taps have entered. */
+static void decode(context *c, fv_builder *b)
+{
+    const fv_mask2former *d = c->d;
+    if (b->status != FOVEA_OK)
+        return;
+    concatenate(c, b);
+    c->places = make_places(c, b);
+    for (uint32_t i = 0; i < d->pixel_layers; i++) {
+        snprintf(b->scope, sizeof b->scope, "pixel layer %u", i);
+        layer(c, b, &d->pixel_layer[i]);
+    }
+    snprintf(b->scope, sizeof b->scope, "pixels");
+    split(c, b);
+    const fv_level pixels = features(c, b);
+    fv_mask2former_decode(d, b, c->level, &pixels);
+    b->scope[0] = 0;
+}
+
+/* ---- over a pyramid ---- */
+
+static void emit_head(const fv_decoder *d, fv_builder *b, const fv_level *level)
+{
+    context c = {.d = d->mask2former};
+    for (uint32_t i = 0; i < d->stages; i++)
+        enter(&c, b, i, &level[i]);
+    decode(&c, b);
+}
+
+const fv_decoder_head fv_head_mask2former = {
+    .type = "mask2former",
+    .backbone = "model.pixel_level_module.encoder.",
+    .last = "class_predictor.",
+    .outputs = {"masks_queries_logits", "class_queries_logits"},
+    .read = fv_mask2former_read,
+    .emit = emit_head,
+    .release = fv_mask2former_release};
+
+/* ---- over a ViT ---- */
+
 static void give(void *ctx, fv_builder *b, uint32_t i, fv_view rows)
 {
     context *c = ctx;
-    const fv_mask2former *d = c->d;
-    const uint32_t taps = d->backbone.taps, width = d->backbone.vit.width;
+    const uint32_t width = c->d->channels[i];
     fv_level in = {.grid = b->options->grid, .channels = width};
     in.grid.prefix = 0;
     in.rows = fv_emit_rows(b, fv_grid_tokens(&in.grid), width);
     fv_emit_take(b, "patches", rows, b->options->grid.prefix, in.rows, fv_grid_tokens(&in.grid),
                  width);
-    if (i < d->finer)
-        c->lateral[i] = fv_conv_module_emit(b, "lateral", &d->lateral[i], &in, 1);
-    if (i + LEVELS >= taps) {
-        const uint32_t k = taps - 1 - i;
-        c->level[k] = fv_conv_module_emit(b, "input", &d->input[k], &in, 1);
-        c->rows += fv_grid_tokens(&in.grid);
-    }
+    enter(c, b, i, &in);
 }
 
 static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
-    const fv_mask2former *d = m->roles;
-    context c = {.d = d};
-    fv_backbone_emit(&d->backbone, b, give, &c);
-    if (b->status != FOVEA_OK ||
-        (!fv_emit_wants(b, "masks_queries_logits") && !fv_emit_wants(b, "class_queries_logits")))
-        return b->status;
-    concatenate(&c, b);
-    c.places = make_places(&c, b);
-    for (uint32_t i = 0; i < d->pixel_layers; i++) {
-        snprintf(b->scope, sizeof b->scope, "pixel layer %u", i);
-        layer(&c, b, &d->pixel_layer[i]);
-    }
-    snprintf(b->scope, sizeof b->scope, "pixels");
-    split(&c, b);
-    const fv_level pixels = features(&c, b);
-    fv_mask2former_decode(d, b, c.level, &pixels);
-    b->scope[0] = 0;
+    const fv_mask2former_vit *v = m->roles;
+    context c = {.d = &v->decoders};
+    fv_backbone_emit(&v->backbone, b, give, &c);
+    if (fv_emit_wants(b, "masks_queries_logits") || fv_emit_wants(b, "class_queries_logits"))
+        decode(&c, b);
     return b->status;
 }
 
 FV_DEFINE_FAMILY(mask2former, .name = "mask2former", .types = "mask2former",
                  .sign = "model.transformer_module.queries_features.",
                  .second_sign = "class_predictor.weight", .attention = "softmax", .shapes = true,
-                 .read = fv_mask2former_read, .emit = emit, .release = fv_mask2former_release,
-                 .synthetic = &fv_mask2former_synthetics)
+                 .read = fv_mask2former_read_vit, .emit = emit,
+                 .release = fv_mask2former_release_vit, .synthetic = &fv_mask2former_synthetics)

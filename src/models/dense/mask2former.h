@@ -1,9 +1,10 @@
-/* mask2former.h: Mask2Former over a ViT: a pixel decoder with deformable attention to three levels,
- * and a decoder whose queries attend inside their masks. */
+/* mask2former.h: Mask2Former over a ViT or a pyramid: a pixel decoder with deformable attention to
+ * three levels, and a decoder whose queries attend inside their masks. */
 #ifndef FOVEA_SRC_MODELS_MASK2FORMER_H
 #define FOVEA_SRC_MODELS_MASK2FORMER_H
 
 #include "models/dense/decoder.h"
+#include "models/synthetic.h"
 #include "models/vit/backbone.h"
 
 enum {
@@ -27,8 +28,9 @@ typedef struct fv_mask2former_layer {
     fv_layer norm[3]; /* of cross-attention, self-attention and the MLP */
 } fv_mask2former_layer;
 
+/* The decoders. They read features of the backbone, its taps, from the finest to the coarsest. */
 typedef struct fv_mask2former {
-    fv_backbone backbone;
+    uint32_t taps, channels[FV_BACKBONE_TAPS]; /* channels of tap i */
     /* The pixel decoder. */
     uint32_t width, heads;
     fv_conv_module input[FV_MASK2FORMER_LEVELS];
@@ -48,10 +50,19 @@ typedef struct fv_mask2former {
     fv_layer norm, mask[3], classes;
 } fv_mask2former;
 
+/* Mask2Former over a ViT. */
+typedef struct fv_mask2former_vit {
+    fv_backbone backbone;
+    fv_mask2former decoders;
+} fv_mask2former_vit;
+
 /* mask2former_read.c */
-fovea_status fv_mask2former_read(fovea_model *m, const struct fv_source *source,
-                                 const struct fv_config *config);
-void fv_mask2former_release(fovea_model *m);
+fovea_status fv_mask2former_read_vit(fovea_model *m, const struct fv_source *source,
+                                     const struct fv_config *config);
+void fv_mask2former_release_vit(fovea_model *m);
+/* Reads the decoders over a pyramid's stages, which are the reader's levels. */
+fovea_status fv_mask2former_read(fv_decoder_reader *r, const struct fv_config *config);
+void fv_mask2former_release(fv_decoder *d);
 
 /* mask2former_queries.c: emits the steps from the levels and the features of pixels to the
  * outputs. */
@@ -63,5 +74,9 @@ struct fv_view fv_mask2former_sines(struct fv_builder *b, const fv_grid *grid, u
 
 /* mask2former_synthetic.c: makes random checkpoints. */
 extern const struct fv_synthetic_list fv_mask2former_synthetics;
+/* Adds the decoders' tensors, for four taps of these channels. */
+void fv_mask2former_synthetic(fv_synthetic *m, const uint32_t channels[4]);
+/* Returns the configuration of the whole, and takes that of the backbone. */
+json_t *fv_mask2former_synthetic_config(json_t *backbone);
 
 #endif

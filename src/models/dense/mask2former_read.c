@@ -1,4 +1,4 @@
-/* mask2former_read.c: reads Mask2Former over a ViT, as transformers saves it. */
+/* mask2former_read.c: reads Mask2Former over a ViT or a pyramid, as transformers saves it. */
 #include <stdio.h>
 
 #include "checkpoint/processor.h"
@@ -74,7 +74,6 @@ static bool power_of_two(uint32_t n)
 static fovea_status read_strides(reader *r)
 {
     fv_mask2former *d = r->d;
-    const uint32_t taps = d->backbone.taps;
     uint32_t stride[FV_BACKBONE_TAPS] = {4, 8, 16, 32}, n = 4, common = 4;
     if (fv_config_get(r->config, "feature_strides")) {
         FV_TRY(fv_config_count(&n, r->config, "feature_strides", FV_BACKBONE_TAPS));
@@ -92,12 +91,12 @@ static fovea_status read_strides(reader *r)
                        r->config->file, common, least);
     for (d->finer = 0; common << d->finer < least;)
         d->finer++;
-    return d->finer <= taps
+    return d->finer <= d->taps
                ? FOVEA_OK
                : fv_fail(FOVEA_EFORMAT,
                          "%s: \"common_stride\" asks for %u levels finer than those of the pixel "
                          "decoder's layers, but the backbone has only %u stages",
-                         r->config->file, d->finer, taps);
+                         r->config->file, d->finer, d->taps);
 }
 
 static fovea_status read_sizes(reader *r)
@@ -122,11 +121,11 @@ static fovea_status read_sizes(reader *r)
                             d->query_width));
     FV_TRY(fv_config_activation(&d->act, r->config, "activation_function", "relu"));
     FV_TRY(fv_config_bool(&d->pre_norm, r->config, "pre_norm"));
-    if (d->backbone.taps < LEVELS)
+    if (d->taps < LEVELS)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"backbone_config.out_features\" has %u stages; Mask2Former needs at "
                        "least %d",
-                       r->config->file, d->backbone.taps, LEVELS);
+                       r->config->file, d->taps, LEVELS);
     return read_strides(r);
 }
 
@@ -149,15 +148,15 @@ static fovea_status read_conv(reader *r, fv_conv_module *c, const char *stem, ui
 static fovea_status read_levels(reader *r)
 {
     fv_mask2former *d = r->d;
-    const uint32_t channels = d->backbone.vit.width, width = d->width;
+    const uint32_t width = d->width;
     char stem[32];
     for (uint32_t k = 0; k < LEVELS; k++) {
         snprintf(stem, sizeof stem, "input_projections.%u.", k);
-        FV_TRY(read_conv(r, &d->input[k], stem, channels, 1, 0));
+        FV_TRY(read_conv(r, &d->input[k], stem, d->channels[d->taps - 1 - k], 1, 0));
     }
     for (uint32_t i = 0; i < d->finer; i++) {
         snprintf(stem, sizeof stem, "adapter_%u.", i + 1);
-        FV_TRY(read_conv(r, &d->lateral[i], stem, channels, 1, 0));
+        FV_TRY(read_conv(r, &d->lateral[i], stem, d->channels[i], 1, 0));
         snprintf(stem, sizeof stem, "layer_%u.", i + 1);
         FV_TRY(read_conv(r, &d->output[i], stem, width, 3, FV_EPI_RELU));
     }
@@ -316,38 +315,81 @@ static fovea_status read_queries(reader *r)
 
 /* ---- the whole ---- */
 
-fovea_status fv_mask2former_read(fovea_model *m, const fv_source *source, const fv_config *config)
+/* Reads the decoders, and sets what their outputs need. */
+static fovea_status read_decoders(reader *r)
 {
-    reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
-    fv_config own;
-    snprintf(m->info.type, sizeof m->info.type, "mask2former");
-    FV_TRY(fv_config_section(&own, config, "fovea"));
-    FV_TRY(fv_fields_check(config, config, &own, fields));
-    FV_TRY(fv_mem_alloc(&m->roles, sizeof *r.d, FV_MEM_MODEL, "roles"));
-    r.d = m->roles;
-    FV_TRY(fv_backbone_read(&r.d->backbone, &r.t, config, &backbone_form));
-    FV_TRY(read_sizes(&r));
-    FV_TRY(read_pixels(&r));
-    FV_TRY(read_queries(&r));
-    fv_reader_ignore(&r.t, "", "criterion"); /* used only in training */
-    FV_TRY(fv_reader_all_used(&r.t, ""));
-    m->info.segments = r.d->classes.w.rows - 1; /* the last one: the class "nothing" */
-    m->info.masks = r.d->query.rows;
+    fovea_model *m = r->t.m;
+    FV_TRY(read_sizes(r));
+    FV_TRY(read_pixels(r));
+    FV_TRY(read_queries(r));
+    fv_reader_ignore(&r->t, "", "criterion"); /* used only in training */
+    FV_TRY(fv_reader_all_used(&r->t, ""));
+    m->info.segments = r->d->classes.w.rows - 1; /* the last one: the class "nothing" */
+    m->info.masks = r->d->query.rows;
     m->mask_square = MASK_SQUARE;
     m->preprocess =
         fv_processor_default(FV_PROCESSOR_MASK2FORMER, m->info.native_width, m->info.native_height);
-    return fv_backbone_list_outputs(m, &r.d->backbone, "masks_queries_logits",
+    return FOVEA_OK;
+}
+
+static void release(fv_mask2former *d)
+{
+    fv_mem_free(d->pixel_layer);
+    fv_mem_free(d->layer);
+}
+
+static fovea_status check_fields(const fv_config *config)
+{
+    fv_config own;
+    FV_TRY(fv_config_section(&own, config, "fovea"));
+    return fv_fields_check(config, config, &own, fields);
+}
+
+fovea_status fv_mask2former_read(fv_decoder_reader *from, const fv_config *config)
+{
+    reader r = {.t = from->t, .config = config};
+    FV_TRY(check_fields(config));
+    FV_TRY(FV_MEM_NEW(&from->d->mask2former, FV_MEM_MODEL, "Mask2Former's decoders"));
+    r.d = from->d->mask2former;
+    r.d->taps = from->levels;
+    for (uint32_t i = 0; i < from->levels; i++)
+        r.d->channels[i] = from->channels[i];
+    return read_decoders(&r);
+}
+
+void fv_mask2former_release(fv_decoder *d)
+{
+    if (d->mask2former)
+        release(d->mask2former);
+    fv_mem_free(d->mask2former);
+}
+
+fovea_status fv_mask2former_read_vit(fovea_model *m, const fv_source *source,
+                                     const fv_config *config)
+{
+    reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
+    fv_mask2former_vit *v;
+    snprintf(m->info.type, sizeof m->info.type, "mask2former");
+    FV_TRY(check_fields(config));
+    FV_TRY(fv_mem_alloc(&m->roles, sizeof *v, FV_MEM_MODEL, "roles"));
+    v = m->roles;
+    r.d = &v->decoders;
+    FV_TRY(fv_backbone_read(&v->backbone, &r.t, config, &backbone_form));
+    r.d->taps = v->backbone.taps;
+    for (uint32_t i = 0; i < r.d->taps; i++)
+        r.d->channels[i] = v->backbone.vit.width;
+    FV_TRY(read_decoders(&r));
+    return fv_backbone_list_outputs(m, &v->backbone, "masks_queries_logits",
                                     "class_queries_logits");
 }
 
-void fv_mask2former_release(fovea_model *m)
+void fv_mask2former_release_vit(fovea_model *m)
 {
-    fv_mask2former *d = m->roles;
-    if (d) {
-        fv_mem_free(d->backbone.vit.block);
-        fv_mem_free(d->pixel_layer);
-        fv_mem_free(d->layer);
+    fv_mask2former_vit *v = m->roles;
+    if (v) {
+        fv_mem_free(v->backbone.vit.block);
+        release(&v->decoders);
     }
-    fv_mem_free(d);
+    fv_mem_free(v);
     m->roles = NULL;
 }

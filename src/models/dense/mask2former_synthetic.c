@@ -1,5 +1,6 @@
 /* mask2former_synthetic.c: makes Mask2Former checkpoints with random weights and the published
- * decoders, for the 150 classes of ADE20K, over DINOv2 of the published sizes. */
+ * decoders, for the 150 classes of ADE20K, over DINOv2 of the published sizes, and over pyramids.
+ */
 #include "models/dense/mask2former.h"
 #include "models/vit/vit_synthetic.h"
 
@@ -41,18 +42,18 @@ static void pixel_layer(fv_synthetic *m, uint32_t i)
     fv_synthetic_norm(m, "final_layer_norm.", WIDTH);
 }
 
-static void pixels(fv_synthetic *m, uint32_t channels)
+static void pixels(fv_synthetic *m, const uint32_t channels[TAPS])
 {
     for (uint32_t k = 0; k < LEVELS; k++) {
         fv_synthetic_under(m, "model.pixel_level_module.decoder.input_projections.%u.", k);
-        fv_synthetic_linear(m, "0.", WIDTH, channels, 1, 1);
+        fv_synthetic_linear(m, "0.", WIDTH, channels[TAPS - 1 - k], 1, 1);
         fv_synthetic_norm(m, "1.", WIDTH);
     }
     for (uint32_t i = 0; i < PIXEL_LAYERS; i++)
         pixel_layer(m, i);
     fv_synthetic_under(m, "model.pixel_level_module.decoder.");
     fv_synthetic_table(m, "level_embed", LEVELS, WIDTH, 1);
-    fv_synthetic_matrix(m, "adapter_1.0.", WIDTH, channels, 1, 1);
+    fv_synthetic_matrix(m, "adapter_1.0.", WIDTH, channels[0], 1, 1);
     fv_synthetic_norm(m, "adapter_1.1.", WIDTH);
     fv_synthetic_matrix(m, "layer_1.0.", WIDTH, WIDTH, 3, 1);
     fv_synthetic_norm(m, "layer_1.1.", WIDTH);
@@ -95,9 +96,22 @@ static void queries(fv_synthetic *m)
     fv_synthetic_linear(m, "", CLASSES + 1, WIDTH, 1, 1);
 }
 
+void fv_mask2former_synthetic(fv_synthetic *m, const uint32_t channels[TAPS])
+{
+    pixels(m, channels);
+    queries(m);
+}
+
+json_t *fv_mask2former_synthetic_config(json_t *backbone)
+{
+    return json_pack("{s:s, s:i, s:o}", "model_type", "mask2former", "num_attention_heads", HEADS,
+                     "backbone_config", backbone);
+}
+
 static json_t *make(fv_synthetic *m, const void *size)
 {
     const struct size *s = size;
+    const uint32_t channels[TAPS] = {s->width, s->width, s->width, s->width};
     fv_vit_spec backbone = {.kind = FV_VIT_DINOV2,
                             .root = "model.pixel_level_module.encoder.",
                             .width = s->width,
@@ -107,11 +121,8 @@ static json_t *make(fv_synthetic *m, const void *size)
                             .patch = PATCH,
                             .image = SIDE};
     fv_vit_synthetic_encoder(m, &backbone);
-    pixels(m, s->width);
-    queries(m);
-    return json_pack(
-        "{s:s, s:i, s:o*}", "model_type", "mask2former", "num_attention_heads", HEADS,
-        "backbone_config",
+    fv_mask2former_synthetic(m, channels);
+    return fv_mask2former_synthetic_config(
         fv_synthetic_join(fv_vit_synthetic_config(&backbone, "dinov2"),
                           json_pack("{s:o}", "out_indices", fv_synthetic_four(s->tap))));
 }

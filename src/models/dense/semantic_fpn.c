@@ -103,6 +103,7 @@ static void weights(const fv_decoder *d, fv_weight_visit *visit, void *ctx)
 
 const fv_decoder_head fv_head_semantic_fpn = {.type = "FPNHead",
                                               .section = "decode_head",
+                                              .outputs = {"seg_logits"},
                                               .last = "decode_head.conv_seg.",
                                               .read = read_head,
                                               .emit = emit,

@@ -169,6 +169,7 @@ static void emit(const fv_decoder *d, fv_builder *b, const fv_level *level)
 
 const fv_decoder_head fv_head_uper_net = {.type = "UPerHead",
                                           .section = "decode_head",
+                                          .outputs = {"seg_logits"},
                                           .last = "decode_head.conv_seg.",
                                           .read = read_head,
                                           .emit = emit};

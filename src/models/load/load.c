@@ -105,6 +105,22 @@ static void advise(char out[ADVICE], const fovea_model *m, const char *type)
         snprintf(out, ADVICE, "; the most similar type is \"%.*s\"", (int)letters, known);
 }
 
+/* Sets the family of the pyramid that the section "backbone_config" describes, if it describes one:
+ * this family also reads the head on it. */
+static fovea_status choose_pyramid(fovea_model *m, const fv_config *c)
+{
+    fv_config backbone;
+    const char *type;
+    FV_TRY(fv_config_section(&backbone, c, "backbone_config"));
+    if (!backbone.object)
+        return FOVEA_OK;
+    FV_TRY(fv_config_type(&type, &backbone));
+    const fv_family *family = owner(type);
+    if (family && family->decodes)
+        m->family = family;
+    return FOVEA_OK;
+}
+
 /* Sets the family of the model, or of its vision tower if it is a model of pictures and
  * language. */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
@@ -120,6 +136,7 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
                        c->file, advice);
     }
     m->family = owner(type);
+    FV_TRY(choose_pyramid(m, c));
     if (m->family)
         return FOVEA_OK;
     FV_TRY(fv_config_tower(&vision, c));
@@ -407,7 +424,8 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     FV_TRY(fv_source_make(&m->source, path, SYNTHETIC_TENSORS));
     made.source = m->source;
     made.form = family->form;
-    json_t *json = family->synthetic->make(&made, size);
+    made.root = fv_decoder_synthetic_root(made.ending);
+    json_t *json = fv_decoder_synthetic_whole(made.ending, family->synthetic->make(&made, size));
     fovea_status status =
         json ? made.status
              : fv_fail(FOVEA_ENOMEM, "%s: not enough memory for its configuration", made.name);

@@ -35,13 +35,13 @@ static fovea_status read_reductions(struct reductions *out, const fv_pola_reader
         out->linear[i] = 1;
         out->softmax[i] = i < 4 ? usual[i] : 1;
     }
-    if (fv_config_get(r->config, "sr_ratios"))
-        FV_TRY(fv_config_u32s(out->softmax, n, r->config, "sr_ratios", 1, 64));
-    FV_TRY(fv_config_text(&digits, r->config, "la_sr_ratios"));
+    if (fv_config_get(&r->config, "sr_ratios"))
+        FV_TRY(fv_config_u32s(out->softmax, n, &r->config, "sr_ratios", 1, 64));
+    FV_TRY(fv_config_text(&digits, &r->config, "la_sr_ratios"));
     if (!digits)
         return FOVEA_OK;
     if (strlen(digits) != n || strspn(digits, "123456789") != n)
-        return fv_config_fail(r->config, "la_sr_ratios",
+        return fv_config_fail(&r->config, "la_sr_ratios",
                               "a string with one digit from 1 to 9 for each stage");
     for (uint32_t i = 0; i < n; i++)
         out->linear[i] = (uint32_t)(digits[i] - '0');
@@ -59,7 +59,7 @@ static fovea_status read_grids(fv_pola_reader *r)
         s->native_height = height /= 2;
         if (s->native_width == 0 || s->native_height == 0)
             return fv_fail(FOVEA_EFORMAT, "%s: with \"img_size\" %u x %u, stage %u has no tokens",
-                           r->config->file, info->native_width, info->native_height, i + 1);
+                           r->config.file, info->native_width, info->native_height, i + 1);
     }
     return FOVEA_OK;
 }
@@ -95,7 +95,7 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
     b->keys_height = s->native_height / b->reduction;
     if (keys == 0)
         return fv_fail(FOVEA_EFORMAT, "%s: \"%s\": with a reduction by %u, stage %u has no keys",
-                       r->config->file, b->linear ? "la_sr_ratios" : "sr_ratios", b->reduction,
+                       r->config.file, b->linear ? "la_sr_ratios" : "sr_ratios", b->reduction,
                        i + 1);
     FV_TRY(fv_pola_read_fused(&first, r, s, b->linear ? "attn.qg." : "attn.q.", b->linear ? 2 : 1));
     FV_TRY(fv_pola_read_fused(&kv, r, s, "attn.kv.", 2));
@@ -126,7 +126,7 @@ static fovea_status read_roles(fv_pola_reader *r)
     p->block_eps = 1e-6f;
     p->by_count = true;
     FV_TRY(fv_pola_read_sizes(r));
-    FV_TRY(fv_config_u32s(width, p->stages, r->config, "embed_dims", 1, WIDTH));
+    FV_TRY(fv_config_u32s(width, p->stages, &r->config, "embed_dims", 1, WIDTH));
     FV_TRY(fv_pola_read_widths(r, width, "mlp_ratios"));
     FV_TRY(read_reductions(&by, r));
     FV_TRY(read_grids(r));

@@ -34,8 +34,8 @@ static fovea_status read_grids(fv_pola_reader *r)
             return fv_fail(FOVEA_EFORMAT,
                            "%s: with \"img_size\" %u x %u, stage %u has %u x %u tokens; both "
                            "numbers must be even, because tokens are merged 2 x 2",
-                           r->config->file, r->t.m->info.native_width, r->t.m->info.native_height,
-                           i, s[-1].native_width, s[-1].native_height);
+                           r->config.file, r->t.m->info.native_width, r->t.m->info.native_height, i,
+                           s[-1].native_width, s[-1].native_height);
         s->native_width = s[-1].native_width / 2;
         s->native_height = s[-1].native_height / 2;
     }
@@ -100,8 +100,8 @@ static fovea_status read_embedding(fv_pola_reader *r)
     fv_pola_stage *s = &r->p->stage[0];
     const uint32_t shape[3] = {s->width, 3, r->p->patch};
     bool normed = true, positions = false;
-    FV_TRY(fv_config_bool(&normed, r->config, "patch_norm"));
-    FV_TRY(fv_config_bool(&positions, r->config, "ape"));
+    FV_TRY(fv_config_bool(&normed, &r->config, "patch_norm"));
+    FV_TRY(fv_config_bool(&positions, &r->config, "ape"));
     FV_TRY(fv_pola_read_conv(&s->embed, r, "patch_embed.", "proj.", shape, false));
     if (normed)
         FV_TRY(fv_reader_norm(&s->embed_ln, &r->t, "patch_embed.", "norm.", s->width));
@@ -136,8 +136,8 @@ static fovea_status read_roles(fv_pola_reader *r)
     uint32_t width[FV_POLA_STAGES] = {96}, window = 7;
     p->block_eps = EPS;
     FV_TRY(fv_pola_read_sizes(r));
-    FV_TRY(fv_config_u32(&width[0], r->config, "embed_dim", 1, WIDTH >> (p->stages - 1)));
-    FV_TRY(fv_config_u32(&window, r->config, "window_size", 1, WINDOW));
+    FV_TRY(fv_config_u32(&width[0], &r->config, "embed_dim", 1, WIDTH >> (p->stages - 1)));
+    FV_TRY(fv_config_u32(&window, &r->config, "window_size", 1, WINDOW));
     for (uint32_t i = 1; i < p->stages; i++)
         width[i] = 2 * width[i - 1];
     FV_TRY(fv_pola_read_widths(r, width, "mlp_ratio"));

@@ -67,7 +67,9 @@ static inline uint32_t fv_pola_head_dim(const fv_pola_stage *s)
 typedef struct fv_pola_reader {
     fv_tensor_reader t;
     fv_tensor_reader outer; /* for the parts around the stages; `t` may have a longer root */
-    const fv_config *config;
+    const fv_config *whole; /* config.json */
+    fv_config config;       /* the part of it that describes the pyramid */
+    const char *prefix;     /* prefix of the names of the pyramid's tensors */
     fv_pola *p;
     const char *head;  /* stem of the classification head */
     const char *kinds; /* attn_type: one letter per stage; or NULL */

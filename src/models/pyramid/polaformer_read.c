@@ -25,7 +25,7 @@ static fovea_status read_kinds(fv_pola_reader *r)
 {
     static const char key[] = "attn_type";
     const char *text = NULL;
-    FV_TRY(fv_config_text(&text, r->config, key));
+    FV_TRY(fv_config_text(&text, &r->config, key));
     if (!text)
         return FOVEA_OK;
     const size_t letters = strspn(text, "LSM"), digits = strspn(text + letters, "0123456789");
@@ -35,7 +35,7 @@ static fovea_status read_kinds(fv_pola_reader *r)
         snprintf(expected, sizeof expected,
                  "a string of %u letters L, S or M, and with M the number of linear blocks",
                  r->p->stages);
-        return fv_config_fail(r->config, key, expected);
+        return fv_config_fail(&r->config, key, expected);
     }
     r->kinds = text;
     for (size_t i = 0; i < digits; i++)
@@ -52,23 +52,23 @@ static fovea_status read_picture(fv_pola_reader *r)
     info->native_width = info->native_height = NATIVE;
     p->patch = high;
     FV_TRY(
-        fv_config_size(&info->native_width, &info->native_height, &square, r->config, "img_size"));
-    FV_TRY(fv_config_size(&p->patch, &high, &square, r->config, "patch_size"));
-    FV_TRY(fv_config_u32(&channels, r->config, "in_chans", 1, CHANNELS));
+        fv_config_size(&info->native_width, &info->native_height, &square, &r->config, "img_size"));
+    FV_TRY(fv_config_size(&p->patch, &high, &square, &r->config, "patch_size"));
+    FV_TRY(fv_config_u32(&channels, &r->config, "in_chans", 1, CHANNELS));
     if (channels != 3)
         return fv_fail(FOVEA_ENOTSUP, "%s: \"in_chans\" is %u; only RGB models are supported",
-                       r->config->file, channels);
+                       r->config.file, channels);
     if (p->patch != high || p->patch > PATCH)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: \"patch_size\" is %u x %u; only squares of up to %u are supported",
-                       r->config->file, p->patch, high, PATCH);
+                       r->config.file, p->patch, high, PATCH);
     const uint64_t tokens =
         (uint64_t)(info->native_width / p->patch) * (info->native_height / p->patch);
     if (tokens == 0 || tokens > TOKENS)
         return fv_fail(
             FOVEA_EFORMAT,
             "%s: \"img_size\" %u x %u with patches of %u gives %llu tokens, which is out of range",
-            r->config->file, info->native_width, info->native_height, p->patch,
+            r->config.file, info->native_width, info->native_height, p->patch,
             (unsigned long long)tokens);
     p->stage[0].native_width = info->native_width / p->patch;
     p->stage[0].native_height = info->native_height / p->patch;
@@ -79,25 +79,25 @@ fovea_status fv_pola_read_sizes(fv_pola_reader *r)
 {
     fv_pola *p = r->p;
     uint32_t depth[FV_POLA_STAGES];
-    FV_TRY(fv_config_count(&p->stages, r->config, "depths", FV_POLA_STAGES));
-    FV_TRY(fv_config_u32s(depth, p->stages, r->config, "depths", 1, DEPTH));
+    FV_TRY(fv_config_count(&p->stages, &r->config, "depths", FV_POLA_STAGES));
+    FV_TRY(fv_config_u32s(depth, p->stages, &r->config, "depths", 1, DEPTH));
     for (uint32_t i = 0; i < p->stages; i++)
         p->stage[i].depth = depth[i];
     FV_TRY(read_picture(r));
     FV_TRY(read_kinds(r));
     p->kernel = 5;
     p->alpha = 4;
-    FV_TRY(fv_config_u32(&p->kernel, r->config, "kernel_size", 1, FV_DWCONV_LARGEST));
+    FV_TRY(fv_config_u32(&p->kernel, &r->config, "kernel_size", 1, FV_DWCONV_LARGEST));
     if (p->kernel % 2 == 0)
-        return fv_config_fail(r->config, "kernel_size", "odd");
-    FV_TRY(fv_config_float(&p->alpha, r->config, "alpha", 0, 1000));
-    return fv_config_float(&p->qk_scale, r->config, "qk_scale", 1e-9, 1e9);
+        return fv_config_fail(&r->config, "kernel_size", "odd");
+    FV_TRY(fv_config_float(&p->alpha, &r->config, "alpha", 0, 1000));
+    return fv_config_float(&p->qk_scale, &r->config, "qk_scale", 1e-9, 1e9);
 }
 
 /* Reads the widths of the MLPs, rounded like Python's int(width * ratio). */
 static fovea_status read_hidden(fv_pola_reader *r, const char *key)
 {
-    const json_t *ratio = fv_config_get(r->config, key);
+    const json_t *ratio = fv_config_get(&r->config, key);
     const bool listed = json_is_array(ratio);
     bool good = !listed || json_array_size(ratio) == r->p->stages;
     for (uint32_t i = 0; good && i < r->p->stages; i++) {
@@ -117,19 +117,19 @@ static fovea_status read_hidden(fv_pola_reader *r, const char *key)
         expected, sizeof expected,
         "a number, or a list of one for each of %u stages, that gives MLPs of 1 to %u channels",
         r->p->stages, HIDDEN);
-    return fv_config_fail(r->config, key, expected);
+    return fv_config_fail(&r->config, key, expected);
 }
 
 fovea_status fv_pola_read_widths(fv_pola_reader *r, const uint32_t *width, const char *mlp)
 {
     uint32_t heads[FV_POLA_STAGES];
-    FV_TRY(fv_config_u32s(heads, r->p->stages, r->config, "num_heads", 1, UINT16_MAX));
+    FV_TRY(fv_config_u32s(heads, r->p->stages, &r->config, "num_heads", 1, UINT16_MAX));
     for (uint32_t i = 0; i < r->p->stages; i++) {
         fv_pola_stage *s = &r->p->stage[i];
         if (width[i] % heads[i] != 0)
             return fv_fail(FOVEA_EFORMAT,
                            "%s: \"num_heads\": %u heads do not divide the %u channels of stage %u",
-                           r->config->file, heads[i], width[i], i + 1);
+                           r->config.file, heads[i], width[i], i + 1);
         s->width = width[i];
         s->heads = heads[i];
     }
@@ -158,7 +158,7 @@ fovea_status fv_pola_read_fused(fv_pola_fused *out, fv_pola_reader *r, const fv_
     const uint64_t shape[2] = {(uint64_t)blocks * s->width, s->width};
     bool biased = fv_reader_find(&r->t, r->block, stem, "bias") != NULL;
     *out = (fv_pola_fused){.width = s->width};
-    FV_TRY(fv_config_bool(&biased, r->config, "qkv_bias"));
+    FV_TRY(fv_config_bool(&biased, &r->config, "qkv_bias"));
     FV_TRY(fv_reader_tensor(&out->w, &r->t, r->block, stem, "weight", 2, shape));
     return biased ? fv_reader_tensor(&out->b, &r->t, r->block, stem, "bias", 1, shape) : FOVEA_OK;
 }
@@ -200,7 +200,7 @@ fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const
         return fv_fail(FOVEA_EFORMAT,
                        "%s: by \"attn_type\" \"%.20s\", block %u of stage %u is %s, but %s has no "
                        "\"%s%sweight\"",
-                       r->config->file, r->kinds, j, i + 1, expected ? "linear" : "softmax",
+                       r->config.file, r->kinds, j, i + 1, expected ? "linear" : "softmax",
                        r->t.source->name, r->block, expected ? linear : softmax);
     return FOVEA_OK;
 }
@@ -229,7 +229,7 @@ static fovea_status read_linear(fv_pola_reader *r, const fv_pola_stage *s, fv_po
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"num_heads\" gives heads of %u channels; the number must be even, "
                        "because a linear block halves its values",
-                       r->config->file, d);
+                       r->config.file, d);
     FV_TRY(read_learned(r, s, b));
     FV_TRY(fv_reader_matrix(&b->positions, &r->t, r->block, "attn.positional_encoding", "",
                             (uint32_t)keys, s->width));
@@ -264,7 +264,7 @@ static fovea_status read_head(fv_pola_reader *r)
     const fv_tensor *t = fv_reader_find(&r->outer, "", r->head, "weight");
     uint32_t classes = fv_tensor_dimension(t, 0);
     if (t)
-        FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
+        FV_TRY(fv_config_u32(&classes, &r->config, "num_classes", 0, CLASSES));
     if (wanted && fv_tensor_dimension(t, 0) != wanted)
         FV_TRY(fv_reader_put_head(&r->outer, r->head, wanted, width));
     classes = wanted ? wanted : classes;
@@ -277,8 +277,9 @@ fovea_status fv_pola_begin(fv_pola_reader *r, fovea_model *m, const fv_source *s
                            const fv_config *config)
 {
     *r = (fv_pola_reader){
-        .t = {.m = m, .source = source, .config = config->file}, .config = config, .head = "head."};
+        .t = {.m = m, .source = source, .config = config->file}, .whole = config, .head = "head."};
     snprintf(m->info.type, sizeof m->info.type, "%s", m->family->name);
+    FV_TRY(fv_decoder_backbone(&r->config, &r->prefix, config, m->info.type));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pola), FV_MEM_MODEL, "roles"));
     r->p = m->roles;
     fv_reader_begin(&r->t);
@@ -289,9 +290,11 @@ fovea_status fv_pola_begin(fv_pola_reader *r, fovea_model *m, const fv_source *s
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const fv_source *source,
                            const fv_config *config, const char *first)
 {
-    FV_TRY(fv_fields_check_pyramid(config));
     FV_TRY(fv_pola_begin(r, m, source, config));
-    fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is missing, its reader fails */
+    FV_TRY(fv_fields_check_pyramid(&r->config, config));
+    /* if it is missing, its reader fails */
+    fv_reader_unwrap(&r->t, r->prefix, first, "weight");
+    FV_TRY(fv_reader_enter(&r->t, r->prefix));
     r->outer = r->t;
     return FOVEA_OK;
 }
@@ -318,9 +321,9 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
         blocks += p->stage[i].depth;
     FV_TRY(FV_MEM_ARRAY(&r->t.m->outputs, 2ull * p->stages + 5 + FV_DECODER_OUTPUTS + 2 * blocks,
                         FV_MEM_MODEL, "list of outputs"));
-    FV_TRY(fv_decoder_read(r->t.m, r->t.source, r->config, width, p->stages));
+    FV_TRY(fv_decoder_read(r->t.m, r->t.source, r->whole, width, p->stages));
     if (!r->t.m->decoder)
-        FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
+        FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config.file, width, p->stages));
     FV_TRY(fv_decoder_list(r->t.m));
     /* Unread weights would make the result silently wrong; only other heads may be skipped. */
     fv_reader_leave(&r->outer, "", "head");

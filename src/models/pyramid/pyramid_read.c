@@ -23,7 +23,7 @@
 
 struct reader {
     fv_tensor_reader t;
-    const fv_config *config;
+    fv_config config; /* the part of config.json that describes the pyramid */
     const fv_pyramid_form *form;
     fv_pyramid *p;
     bool scaled[STAGES];
@@ -35,22 +35,22 @@ struct reader {
 /* Reads the list `key`, which has one item per stage. */
 static fovea_status get_list(const json_t **out, const struct reader *r, const char *key)
 {
-    const json_t *list = fv_config_get(r->config, key);
+    const json_t *list = fv_config_get(&r->config, key);
     char expected[64];
     if (list && json_is_array(list) && json_array_size(list) == r->p->stages) {
         *out = list;
         return FOVEA_OK;
     }
     snprintf(expected, sizeof expected, "a list of %u items, one for each stage", r->p->stages);
-    return fv_config_fail(r->config, key, expected);
+    return fv_config_fail(&r->config, key, expected);
 }
 
 static fovea_status read_widths(struct reader *r)
 {
     static const char key[] = "embed_dims";
     uint32_t width[STAGES];
-    FV_TRY(fv_config_count(&r->p->stages, r->config, key, STAGES));
-    FV_TRY(fv_config_u32s(width, r->p->stages, r->config, key, 2, WIDTH));
+    FV_TRY(fv_config_count(&r->p->stages, &r->config, key, STAGES));
+    FV_TRY(fv_config_u32s(width, r->p->stages, &r->config, key, 2, WIDTH));
     FV_TRY(FV_MEM_ARRAY(&r->p->stage, r->p->stages, FV_MEM_MODEL, "stages"));
     for (uint32_t i = 0; i < r->p->stages; i++)
         r->p->stage[i].width = width[i];
@@ -60,14 +60,14 @@ static fovea_status read_widths(struct reader *r)
 static fovea_status read_heads(struct reader *r)
 {
     uint32_t heads[STAGES];
-    FV_TRY(fv_config_u32s(heads, r->p->stages, r->config, "num_heads", 1, UINT16_MAX));
+    FV_TRY(fv_config_u32s(heads, r->p->stages, &r->config, "num_heads", 1, UINT16_MAX));
     for (uint32_t i = 0; i < r->p->stages; i++) {
         const uint32_t width = r->p->stage[i].width;
         if (width % heads[i] != 0 || width / heads[i] % 4 != 0)
             return fv_fail(FOVEA_EFORMAT,
                            "%s: \"num_heads\" is %u for a width of %u; heads must have a multiple "
                            "of 4 channels",
-                           r->config->file, heads[i], width);
+                           r->config.file, heads[i], width);
         r->p->stage[i].heads = heads[i];
     }
     return FOVEA_OK;
@@ -87,7 +87,7 @@ static fovea_status read_hidden(struct reader *r)
             char expected[80];
             snprintf(expected, sizeof expected,
                      "a list of numbers that give hidden widths from 1 to %u", HIDDEN);
-            return fv_config_fail(r->config, "mlp_ratios", expected);
+            return fv_config_fail(&r->config, "mlp_ratios", expected);
         }
         r->p->stage[i].hidden = (uint32_t)hidden;
     }
@@ -108,7 +108,7 @@ static fovea_status read_flags(struct reader *r)
             good = flag && (strcmp(flag, "l") == 0 || strcmp(flag, "v") == 0);
         }
         if (!good)
-            return fv_config_fail(r->config, "flagss",
+            return fv_config_fail(&r->config, "flagss",
                                   "a list of lists with \"l\" or \"v\" for every block");
     }
     return FOVEA_OK;
@@ -119,7 +119,7 @@ static fovea_status read_flags(struct reader *r)
 static fovea_status read_scaled(struct reader *r)
 {
     const json_t *list = NULL;
-    if (fv_config_get(r->config, "layerscales"))
+    if (fv_config_get(&r->config, "layerscales"))
         FV_TRY(get_list(&list, r, "layerscales"));
     for (uint32_t i = 0; i < r->p->stages; i++) {
         const json_t *item = json_array_get(list, i);
@@ -127,7 +127,7 @@ static fovea_status read_scaled(struct reader *r)
         snprintf(prefix, sizeof prefix, "layers.%u.blocks.0.", i);
         r->scaled[i] = fv_reader_find(&r->t, prefix, "gamma_1", "") != NULL;
         if (list && !fv_json_flag(&r->scaled[i], item))
-            return fv_config_fail(r->config, "layerscales", "a list of true and false");
+            return fv_config_fail(&r->config, "layerscales", "a list of true and false");
     }
     return FOVEA_OK;
 }
@@ -139,15 +139,15 @@ static fovea_status read_sizes(struct reader *r)
     bool square;
     info->native_width = info->native_height = NATIVE;
     FV_TRY(
-        fv_config_size(&info->native_width, &info->native_height, &square, r->config, "img_size"));
-    FV_TRY(fv_config_size(&info->native_width, &info->native_height, &square, r->config,
+        fv_config_size(&info->native_width, &info->native_height, &square, &r->config, "img_size"));
+    FV_TRY(fv_config_size(&info->native_width, &info->native_height, &square, &r->config,
                           "image_size"));
-    FV_TRY(fv_config_u32(&channels, r->config, "in_chans", 1, WIDTH));
+    FV_TRY(fv_config_u32(&channels, &r->config, "in_chans", 1, WIDTH));
     if (channels != 3)
         return fv_fail(FOVEA_ENOTSUP, "%s: \"in_chans\" is %u; only RGB models are supported",
-                       r->config->file, channels);
+                       r->config.file, channels);
     FV_TRY(read_widths(r));
-    FV_TRY(fv_config_u32s(depth, r->p->stages, r->config, "depths", 1, DEPTH));
+    FV_TRY(fv_config_u32s(depth, r->p->stages, &r->config, "depths", 1, DEPTH));
     for (uint32_t i = 0; i < r->p->stages; i++)
         r->p->stage[i].depth = depth[i];
     FV_TRY(read_heads(r));
@@ -280,8 +280,8 @@ static fovea_status read_head(struct reader *r)
     const fv_tensor *proj = fv_reader_find(&r->t, "", "proj.", "weight");
     const fv_tensor *head = fv_reader_find(&r->t, "", "head.", "weight");
     uint32_t width = fv_tensor_dimension(proj, 0), classes = fv_tensor_dimension(head, 0);
-    FV_TRY(fv_config_u32(&width, r->config, "projection", 1, WIDTH));
-    FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
+    FV_TRY(fv_config_u32(&width, &r->config, "projection", 1, WIDTH));
+    FV_TRY(fv_config_u32(&classes, &r->config, "num_classes", 0, CLASSES));
     const uint32_t wanted = r->t.m->additions ? r->t.m->additions->classes : 0;
     if (wanted && !proj)
         return fv_fail(FOVEA_ENOTSUP,
@@ -347,19 +347,24 @@ static void fill_info(fovea_model *m)
 fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_config *config)
 {
     struct reader r = {.t = {.m = m, .source = source, .config = config->file},
-                       .config = config,
                        .form = m->family->form};
+    const char *prefix;
     snprintf(m->info.type, sizeof m->info.type, "%s", r.form->type);
-    FV_TRY(fv_fields_check_pyramid(config));
+    FV_TRY(fv_decoder_backbone(&r.config, &prefix, config, r.form->type));
+    FV_TRY(fv_fields_check_pyramid(&r.config, config));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pyramid), FV_MEM_MODEL, "roles"));
     r.p = m->roles;
-    if (!fv_reader_unwrap(&r.t, "", "patch_embed.proj.0.", "weight"))
+    fv_reader_begin(&r.t);
+    const bool found = fv_reader_unwrap(&r.t, prefix, "patch_embed.proj.0.", "weight");
+    FV_TRY(fv_reader_enter(&r.t, prefix));
+    if (!found)
         return fv_reader_missing(&r.t, "patch_embed.proj.0.weight", "of the stem");
     FV_TRY(read_sizes(&r));
     FV_TRY(read_stem(&r));
     for (uint32_t i = 0; i < r.p->stages; i++)
         FV_TRY(read_stage(&r, i));
     FV_TRY(read_head(&r));
+    fill_info(m);
     uint32_t width[STAGES];
     for (uint32_t i = 0; i < r.p->stages; i++)
         width[i] = r.p->stage[i].width;
@@ -369,7 +374,6 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
     /* Unread weights would make the result silently wrong; only other heads may be skipped. */
     fv_reader_leave(&r.t, "", "head");
     FV_TRY(fv_reader_all_used(&r.t, ""));
-    fill_info(m);
     return list_outputs(m);
 }
 

@@ -110,11 +110,13 @@ static fovea_status find_layout(reader *r)
     for (size_t i = 0; i < LAYOUTS; i++) {
         const struct names *n = &layouts[i];
         for (const char *const *prefix = n->prefix; *prefix; prefix++) {
-            char stem[128];
+            char whole[64], stem[128];
+            snprintf(whole, sizeof whole, "%s%s", r->r.prefix, *prefix);
             snprintf(stem, sizeof stem, "%s0.%s", numbered(n->block, 0).text, n->qkv[0]);
-            if (!fv_reader_unwrap(t, *prefix, stem, "weight"))
+            if (!fv_reader_unwrap(t, whole, stem, "weight"))
                 continue;
             r->n = n;
+            FV_TRY(fv_reader_enter(t, r->r.prefix));
             r->r.outer = *t;
             return fv_reader_enter(t, *prefix);
         }
@@ -128,7 +130,7 @@ static fovea_status find_layout(reader *r)
 static fovea_status read_picture(reader *r)
 {
     fovea_model_info *info = &r->r.t.m->info;
-    const fv_config *config = r->r.config;
+    const fv_config *config = &r->r.config;
     fv_config timm, arguments;
     uint32_t size[3] = {3, 224, 224};
     bool square;
@@ -148,7 +150,7 @@ static fovea_status read_picture(reader *r)
 /* Reads how many stages there are, and their depths. */
 static fovea_status read_depths(reader *r)
 {
-    const fv_config *config = r->r.config;
+    const fv_config *config = &r->r.config;
     fv_tensor_reader *t = &r->r.t;
     fv_pola *p = r->r.p;
     uint32_t told[FV_POLA_STAGES], n = 0;
@@ -175,7 +177,7 @@ static fovea_status read_depths(reader *r)
 /* Reads the widths, heads and MLPs of the stages. */
 static fovea_status read_widths(reader *r)
 {
-    const fv_config *config = r->r.config;
+    const fv_config *config = &r->r.config;
     const fv_tensor_reader *t = &r->r.t;
     fv_pola *p = r->r.p;
     uint32_t width, told[FV_POLA_STAGES];
@@ -210,7 +212,7 @@ static fovea_status read_widths(reader *r)
 
 static fovea_status read_sizes(reader *r)
 {
-    const fv_config *config = r->r.config;
+    const fv_config *config = &r->r.config;
     fv_pola *p = r->r.p;
     uint32_t channels = 3, act;
     FV_TRY(read_picture(r));
@@ -239,7 +241,7 @@ static fovea_status read_positions(reader *r)
     fv_pola_stage *s = &r->r.p->stage[0];
     const fv_tensor *found = fv_reader_find(t, "", r->n->positions, "");
     bool has = found != NULL;
-    FV_TRY(fv_config_bool(&has, r->r.config, "use_absolute_embeddings"));
+    FV_TRY(fv_config_bool(&has, &r->r.config, "use_absolute_embeddings"));
     if (!has)
         return FOVEA_OK;
     const uint32_t n = fv_tensor_dimension(found, 1);
@@ -281,7 +283,7 @@ static fovea_status read_qkv(reader *r, fv_layer *l, const char *p, uint32_t wid
     fv_tensor_reader *t = &r->r.t;
     const uint32_t parts = r->n->qkv[1] ? 3 : 1, rows = 3 * width / parts;
     bool biased = fv_reader_find(t, p, r->n->qkv[0], "bias") != NULL;
-    FV_TRY(fv_config_bool(&biased, r->r.config, "qkv_bias"));
+    FV_TRY(fv_config_bool(&biased, &r->r.config, "qkv_bias"));
     fv_pola_empty(l, 3, width, biased);
     for (uint32_t i = 0; i < parts; i++) {
         FV_TRY(fv_reader_part(&l->w, t, p, r->n->qkv[i], "weight",
@@ -312,7 +314,7 @@ static fovea_status read_window(reader *r, const fv_pola_stage *s, fv_pola_block
             "supported",
             t->source->name, t->root, p, r->n->table, rows);
     if (!r->n->begins)
-        FV_TRY(fv_reader_agree(t, r->r.config, "window_size", b->window));
+        FV_TRY(fv_reader_agree(t, &r->r.config, "window_size", b->window));
     return fv_reader_matrix(&b->positions, t, p, r->n->table, "", rows, s->heads);
 }
 
@@ -337,7 +339,7 @@ static fovea_status read_block(reader *r, uint32_t i, uint32_t j)
 }
 
 /* Reads the last norm. Backbones have a norm after every stage that is output instead, and may have
- * an unused last norm. */
+ * an unused last norm, which transformers saves with a prefix that the others do not have. */
 static fovea_status read_norms(reader *r)
 {
     fv_tensor_reader *t = &r->r.t;
@@ -351,7 +353,8 @@ static fovea_status read_norms(reader *r)
     }
     if (!p->always_shift)
         return fv_reader_norm(&p->norm, t, "", r->n->norm, p->stage[p->stages - 1].width);
-    fv_reader_ignore(t, "", r->n->norm);
+    for (const char *const *prefix = r->n->prefix; *prefix; prefix++)
+        fv_reader_ignore(&r->r.outer, *prefix, r->n->norm);
     return FOVEA_OK;
 }
 
@@ -380,9 +383,9 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
 {
     reader r = {0};
     fv_config own;
-    FV_TRY(fv_config_section(&own, config, "fovea"));
-    FV_TRY(fv_fields_check(config, config, &own, fields));
     FV_TRY(fv_pola_begin(&r.r, m, source, config));
+    FV_TRY(fv_config_section(&own, config, "fovea"));
+    FV_TRY(fv_fields_check(config, &r.r.config, &own, fields));
     FV_TRY(read_roles(&r));
     r.r.p->always_shift |= m->decoder != NULL;
     return fv_swin_list_outputs(&r.r);

@@ -83,11 +83,14 @@ static void attend(const fv_args *a, const float *values, const float *box, cons
     for (uint32_t p = 0; p < samples; p++) {
         const fv_deform_level *l = &level[p / points];
         const float e = expf(weight[p] - max);
-        const fv_deform_corners k = fv_deform_point(a, l, box, offset + 2 * (size_t)p);
+        float x, y;
+        fv_deform_place(&x, &y, a, l, box, offset + 2 * (size_t)p);
+        const fv_deform_corners k = fv_deform_at(x, y, l->width, l->height);
         sum += e;
         for (int n = 0; n < k.count; n++)
             for (uint32_t i = 0; i < d; i++)
-                out[i] += e * k.part[n] * values[k.row[n] * a->ld[FV_DEFORM_VALUES] + i];
+                out[i] +=
+                    e * k.part[n] * values[(l->first + k.row[n]) * a->ld[FV_DEFORM_VALUES] + i];
     }
     for (uint32_t i = 0; i < d; i++)
         out[i] /= sum;

@@ -41,20 +41,16 @@ static inline fv_deform_corners fv_deform_at(float x, float y, uint32_t width, u
     return k;
 }
 
-/* Returns the corners around the sample with this offset (x, y) from a box or a centre. Their rows
- * are those of all levels. */
-static inline fv_deform_corners fv_deform_point(const fv_args *a, const fv_deform_level *l,
-                                                const float *box, const float *offset)
+/* Sets (x, y) to the position, in values of a level, of the sample with this offset from a box or a
+ * centre. */
+static inline void fv_deform_place(float *x, float *y, const fv_args *a, const fv_deform_level *l,
+                                   const float *box, const float *offset)
 {
     const float width = (float)l->width, height = (float)l->height;
     const float right = a->f[0] * offset[0], down = a->f[0] * offset[1];
     const bool centres = (a->prob.flags & FV_FLAG_CENTRES) != 0;
-    const float x = centres ? box[0] * width + right : (box[0] + right * box[2]) * width;
-    const float y = centres ? box[1] * height + down : (box[1] + down * box[3]) * height;
-    fv_deform_corners k = fv_deform_at(x - 0.5f, y - 0.5f, l->width, l->height);
-    for (int n = 0; n < k.count; n++)
-        k.row[n] += l->first;
-    return k;
+    *x = (centres ? box[0] * width + right : (box[0] + right * box[2]) * width) - 0.5f;
+    *y = (centres ? box[1] * height + down : (box[1] + down * box[3]) * height) - 0.5f;
 }
 
 #endif
