@@ -35,6 +35,7 @@ enum fv_processor {
     FV_PROCESSOR_SWIN,        /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre,
                                  ImageNet; from 384 pixels on: to native, without a crop */
     FV_PROCESSOR_LW_DETR,     /* DeformableDetrImageProcessor: to native, bilinear, ImageNet */
+    FV_PROCESSOR_SEGFORMER,   /* SegformerImageProcessor: to native, bilinear, ImageNet */
     FV_PROCESSOR_MASK2FORMER, /* Mask2FormerImageProcessor: to native, bilinear, ImageNet */
     FV_PROCESSOR_RF_DETR,     /* RfDetrImageProcessor: to native, bilinear, floats, ImageNet */
     FV_PROCESSOR_BLIP,  /* BlipImageProcessor, GotOcr2ImageProcessor: to native, bicubic, CLIP */

@@ -111,6 +111,8 @@ static const fv_processor_class classes[] = {
      &fv_colours_imagenet, BOX(192, 256), .square = true, .fields = of_vitpose},
     {"Eomt", " eomt eomt_dinov3 ", FV_WAY_INSIDE, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
      WITHIN(640, 640), .fields = of_eomt},
+    {"Segformer", " upernet ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
+     SQUARE(512), .square = true, .fields = ""},
     {"Mask2Former", " mask2former ", FV_WAY_DIVIDED, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
      WITHIN(800, 1333), .pads = true, .fields = of_mask2former},
     {"RfDetr", " rf_detr ", FV_WAY_DETR, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,

@@ -74,6 +74,7 @@ def cases():
     out |= both("DPT, padded", "DPTImageProcessor", size=size(30, 38), do_pad=True, size_divisor=8)
     out |= both("Eomt", "EomtImageProcessor", LARGE, size={"shortest_edge": 32, "longest_edge": 32}, do_pad=True)
     out |= both("Eomt, not padded", "EomtImageProcessor", TALL, size={"shortest_edge": 32, "longest_edge": 60})
+    out |= both("Segformer", "SegformerImageProcessor", size=size(36, 28))
     m, edges = "Mask2FormerImageProcessor", {"shortest_edge": 30, "longest_edge": 44}
     out["Mask2Former"] = one(m, LARGE, size=edges, size_divisor=4)
     out["Mask2Former, tall"] = one(m, TALL, size=edges, size_divisor=8)

@@ -28,7 +28,7 @@ REFUSALS = (2, 7)  # exit statuses: an unsupported operator; an unknown type of 
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("alias-", "vit-", "dinov2-", "dinov3-", "clip-vision-", "siglip-", "siglip2-", "ijepa-", "radio-", "owlv2-",
             "beit-", "depth-anything-", "dpt-", "eomt-", "idefics3-", "llava-", "paligemma-", "mask2former-", "pola-",
-            "rf-detr-", "sam-", "smolvlm-", "swin-", "timm-", "vitpose-")
+            "rf-detr-", "sam-", "smolvlm-", "swin-", "timm-", "upernet-", "vitpose-")
 
 
 OWN = os.path.join(ROOT, "tests", "data", "golden")

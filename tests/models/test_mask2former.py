@@ -7,53 +7,20 @@ Results of the whole model are in tests/data/golden, those of the rules for mask
 """
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
-from test_eomt import FOVEA, load, save
+from changed_model import ChangedModel, GOLDEN
+from test_eomt import FOVEA, load
 
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 PYRAMIDS = ("mask2former-swin-01", "mask2former-mavit-01", "mask2former-pola-swin-01")
 PIXELS, QUERIES = "model.pixel_level_module.decoder.", "model.transformer_module."
 
 
-class Mask2Former(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def model(self, name="mask2former-01", backbone=None, without=(), more=None, **fields):
-        """A copy of a golden model with other fields and tensors."""
-        with open(os.path.join(GOLDEN, name, "config.json"), encoding="utf-8") as f:
-            config = json.load(f)
-        config.update(fields)
-        config["backbone_config"].update(backbone or {})
-        weights = load(os.path.join(GOLDEN, name, "model.safetensors"))
-        weights = {n: t for n, t in weights.items()
-                   if t.dtype != np.int64 and not any(part in n for part in without)}
-        weights.update(more or {})
-        with open(os.path.join(self.folder, "config.json"), "w", encoding="utf-8") as f:
-            json.dump({k: v for k, v in config.items() if v is not None}, f)
-        save(os.path.join(self.folder, "model.safetensors"), weights)
-
-    def run_model(self, picture=None, *options):
-        given, out = os.path.join(self.folder, "in.safetensors"), os.path.join(self.folder, "out.safetensors")
-        if picture is None:
-            picture = np.random.default_rng(5).normal(0, 1, (1, 3, 35, 28))
-        save(given, {"input": picture})
-        done = subprocess.run([FOVEA, "run", self.folder, given, "-o", out, "--compute", "f32", *options],
-                              capture_output=True, text=True, check=False)
-        return done, load(out) if done.returncode == 0 else None
-
-    def refused(self, *texts):
-        done, _ = self.run_model()
-        self.assertIn(done.returncode, (2, 3, 5, 6, 7), done.stderr)
-        for text in texts:
-            self.assertIn(text, done.stderr)
+class Mask2Former(ChangedModel):
+    golden = "mask2former-01"
 
     def test_sizes(self):
         self.model()

@@ -53,6 +53,7 @@ static const struct subject {
     {GOLDEN "mask2former-01", NULL, 42, 28},
     {GOLDEN "mask2former-02", "mala", 35, 49},
     {GOLDEN "mask2former-swin-01", NULL, 54, 70},
+    {GOLDEN "upernet-swin-01", NULL, 71, 54},
     {GOLDEN "mask2former-mavit-01", NULL, 75, 51},
     {GOLDEN "rf-detr-02", NULL, 56, 42, "backbone_features"},
     {GOLDEN "rf-detr-02", "mala", 98, 84, "backbone_features"},

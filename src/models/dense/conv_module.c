@@ -44,6 +44,8 @@ fovea_status fv_conv_module_read(fv_conv_module *c, fv_decoder_reader *r, const 
     char conv[80], batch[80], group[80];
     snprintf(conv, sizeof conv, "%sconv.", name);
     snprintf(batch, sizeof batch, "%sbn.", name);
+    if (!fv_reader_find(&r->t, "", batch, "weight"))
+        snprintf(batch, sizeof batch, "%sbatch_norm.", name); /* of transformers */
     snprintf(group, sizeof group, "%sgn.", name);
     c->act = act;
     if (fv_reader_find(&r->t, "", batch, "weight"))

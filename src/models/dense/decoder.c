@@ -11,8 +11,9 @@
 #include "base/num.h"
 #include "models/vit/backbone.h"
 
-static const fv_decoder_head *const heads[] = {&fv_head_semantic_fpn, &fv_head_uper_net,
-                                               &fv_head_retina_net, &fv_head_mask2former};
+static const fv_decoder_head *const heads[] = {
+    &fv_head_semantic_fpn, &fv_head_uper_net, &fv_head_retina_net,
+    &fv_head_uper_net_of_transformers, &fv_head_mask2former};
 #define HEADS (sizeof heads / sizeof *heads)
 
 /* ---- config.json ---- */
@@ -31,7 +32,7 @@ static fovea_status find_whole(const fv_decoder_head **out, const fv_config *con
     *out = NULL;
     return fv_fail(FOVEA_ENOTSUP,
                    "%s: model type \"%.60s\" with a backbone of type \"%.60s\" is not supported; "
-                   "mask2former is",
+                   "mask2former and upernet are",
                    config->file, type ? type : "", name);
 }
 
@@ -155,8 +156,12 @@ static fovea_status read_parts(fv_decoder_reader *r, const fv_config *head, cons
     char text[32];
     fv_config neck;
     FV_TRY(pick_stages(r, widths, n));
-    if (!d->head->section)
-        return d->head->read(r, head);
+    if (!d->head->section) {
+        FV_TRY(d->head->read(r, head));
+        FV_TRY(fv_reader_all_used(&r->t, "decode_head."));
+        ignore_others(r);
+        return fv_reader_all_used(&r->t, "");
+    }
     FV_TRY(fv_config_section(&neck, r->config, "neck"));
     d->has_neck = neck.object != NULL;
     if (d->has_neck)

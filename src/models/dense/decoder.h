@@ -1,6 +1,6 @@
 /* decoder.h: a neck and a head on the stages of a pyramid: Semantic FPN, UperNet and RetinaNet,
- * with the configuration and the tensors of mmsegmentation and mmdetection; Mask2Former, with those
- * of transformers.
+ * with the configuration and the tensors of mmsegmentation and mmdetection; UperNet and
+ * Mask2Former, with those of transformers.
  *
  *     stages, normalised by extra_norms -> neck (FPN, or none) -> decode_head or bbox_head
  *
@@ -43,7 +43,7 @@ struct fv_conv_module {
 typedef struct fv_decoder_reader fv_decoder_reader;
 
 /* Reads a module with `channels` inputs and `rows` outputs: tensors name + "conv.", and name +
- * "bn." or name + "gn." if one of these exists. */
+ * "bn.", "batch_norm." or "gn." if one of these exists. */
 fovea_status fv_conv_module_read(fv_conv_module *c, fv_decoder_reader *r, const char *name,
                                  uint32_t rows, uint32_t channels, uint32_t size, uint32_t act);
 /* Reads only a convolution: tensors name + "weight" and name + "bias". */
@@ -157,7 +157,7 @@ typedef struct fv_decoder_head {
 } fv_decoder_head;
 
 extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net,
-    fv_head_mask2former;
+    fv_head_uper_net_of_transformers, fv_head_mask2former;
 
 #define FV_DOUBLINGS 8 /* most doublings until a level has the size of the first */
 typedef struct fv_semantic_fpn {

@@ -322,8 +322,7 @@ static fovea_status read_decoders(reader *r)
     FV_TRY(read_sizes(r));
     FV_TRY(read_pixels(r));
     FV_TRY(read_queries(r));
-    fv_reader_ignore(&r->t, "", "criterion"); /* used only in training */
-    FV_TRY(fv_reader_all_used(&r->t, ""));
+    fv_reader_ignore(&r->t, "", "criterion");    /* used only in training */
     m->info.segments = r->d->classes.w.rows - 1; /* the last one: the class "nothing" */
     m->info.masks = r->d->query.rows;
     m->mask_square = MASK_SQUARE;
@@ -379,6 +378,7 @@ fovea_status fv_mask2former_read_vit(fovea_model *m, const fv_source *source,
     for (uint32_t i = 0; i < r.d->taps; i++)
         r.d->channels[i] = v->backbone.vit.width;
     FV_TRY(read_decoders(&r));
+    FV_TRY(fv_reader_all_used(&r.t, ""));
     return fv_backbone_list_outputs(m, &v->backbone, "masks_queries_logits",
                                     "class_queries_logits");
 }

@@ -1,4 +1,4 @@
-/* uper_net.c: UPerHead of mmsegmentation, the head of UperNet.
+/* uper_net.c: UPerHead of mmsegmentation and UperNetHead of transformers, the head of UperNet.
  *
  *     top       = 3x3 convolution of [last level, its means over s x s areas, convolved, resized]
  *     lateral_i = 1x1 convolution of level i;   lateral_i += lateral_{i+1}, resized
@@ -6,18 +6,37 @@
  */
 #include <stdio.h>
 
+#include "checkpoint/processor.h"
 #include "models/dense/decoder.h"
 
 static const char fields[] = FV_DECODE_HEAD_FIELDS " pool_scales type=UPerHead";
 
-#define AREAS 64 /* most areas along a side */
+/* Fields of transformers' UperNetConfig, in addition to those of every transformers configuration.
+ * Those of the auxiliary head matter only in training. */
+static const char fields_of_transformers[] =
+    "auxiliary_channels auxiliary_concat_input auxiliary_in_channels auxiliary_loss_weight "
+    "auxiliary_num_convs backbone=null backbone_config backbone_kwargs={} loss_ignore_index "
+    "pool_scales use_auxiliary_head use_pretrained_backbone=false use_timm_backbone=false";
+
+#define AREAS 64      /* most areas along a side */
+#define CLASSES 65536 /* most classes */
 
 /* ---- reading ---- */
+
+static fovea_status read_pools(fv_uper_net *u, const fv_config *head)
+{
+    static const uint32_t usual[] = {1, 2, 3, 6};
+    for (u->pools = 0; u->pools < 4; u->pools++)
+        u->pool[u->pools] = usual[u->pools];
+    if (!fv_config_get(head, "pool_scales"))
+        return FOVEA_OK;
+    FV_TRY(fv_config_count(&u->pools, head, "pool_scales", FV_POOLS));
+    return fv_config_u32s(u->pool, u->pools, head, "pool_scales", 1, AREAS);
+}
 
 static fovea_status read_config(fv_uper_net *u, fv_decoder_reader *r, const fv_config *head)
 {
     static const char *const names[2] = {"decode_head.norm_cfg", "decode_head.act_cfg"};
-    static const uint32_t usual[] = {1, 2, 3, 6};
     bool corners = false;
     FV_TRY(fv_fields_check_section(head, r->config, fields));
     FV_TRY(fv_decoder_check_convs(r, head, names, false));
@@ -27,12 +46,7 @@ static fovea_status read_config(fv_uper_net *u, fv_decoder_reader *r, const fv_c
     FV_TRY(fv_decoder_channels(&u->channels, head));
     FV_TRY(fv_config_bool(&corners, head, "align_corners"));
     u->rule = corners ? FV_FLAG_ALIGN_CORNERS : 0;
-    for (u->pools = 0; u->pools < 4; u->pools++)
-        u->pool[u->pools] = usual[u->pools];
-    if (!fv_config_get(head, "pool_scales"))
-        return FOVEA_OK;
-    FV_TRY(fv_config_count(&u->pools, head, "pool_scales", FV_POOLS));
-    return fv_config_u32s(u->pool, u->pools, head, "pool_scales", 1, AREAS);
+    return read_pools(u, head);
 }
 
 /* Reads the module `name` of the head. It has as many outputs as the head has channels. */
@@ -42,13 +56,11 @@ static fovea_status read_module(fv_conv_module *out, fv_decoder_reader *r, const
     return fv_conv_module_read(out, r, name, r->d->uper.channels, channels, size, FV_EPI_RELU);
 }
 
-static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
+/* Reads the modules, which have the same names in both libraries. */
+static fovea_status read_modules(fv_decoder_reader *r)
 {
     fv_uper_net *u = &r->d->uper;
     char name[64];
-    uint32_t classes;
-    FV_TRY(read_config(u, r, head));
-    FV_TRY(fv_decoder_classes(&classes, head));
     const uint32_t c = u->channels, top = r->channels[u->index[u->levels - 1]];
     for (uint32_t i = 0; i < u->pools; i++) {
         snprintf(name, sizeof name, "decode_head.psp_modules.%u.1.", i);
@@ -61,9 +73,48 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
         snprintf(name, sizeof name, "decode_head.fpn_convs.%u.", i);
         FV_TRY(read_module(&u->conv[i], r, name, c, 3));
     }
-    FV_TRY(read_module(&u->fuse, r, "decode_head.fpn_bottleneck.", u->levels * c, 3));
+    return read_module(&u->fuse, r, "decode_head.fpn_bottleneck.", u->levels * c, 3);
+}
+
+static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
+{
+    fv_uper_net *u = &r->d->uper;
+    uint32_t classes;
+    FV_TRY(read_config(u, r, head));
+    FV_TRY(fv_decoder_classes(&classes, head));
+    FV_TRY(read_modules(r));
     r->t.m->info.segments = classes;
-    return fv_conv_plain_read(&u->classify, &r->t, "decode_head.conv_seg.", classes, c, 1);
+    return fv_conv_plain_read(&u->classify, &r->t, "decode_head.conv_seg.", classes, u->channels,
+                              1);
+}
+
+/* Reads the head of transformers, which reads every level. */
+static fovea_status read_head_of_transformers(fv_decoder_reader *r, const fv_config *config)
+{
+    static const char classifier[] = "decode_head.classifier.";
+    fv_uper_net *u = &r->d->uper;
+    fovea_model *m = r->t.m;
+    fv_config own;
+    uint32_t classes;
+    FV_TRY(fv_config_section(&own, config, "fovea"));
+    FV_TRY(fv_fields_check(config, config, &own, fields_of_transformers));
+    if (r->levels < 2)
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: \"backbone_config.out_features\" has %u stage; UperNet needs at least 2",
+            config->file, r->levels);
+    for (u->levels = 0; u->levels < r->levels; u->levels++)
+        u->index[u->levels] = u->levels;
+    u->channels = 512;
+    FV_TRY(fv_config_u32(&u->channels, config, "hidden_size", 1, FV_DECODER_WIDTH));
+    FV_TRY(read_pools(u, config));
+    FV_TRY(read_modules(r));
+    FV_TRY(fv_reader_dimension(&classes, &r->t, "", classifier, "weight", 0, "number of classes",
+                               CLASSES));
+    m->info.segments = classes;
+    m->preprocess =
+        fv_processor_default(FV_PROCESSOR_SEGFORMER, m->info.native_width, m->info.native_height);
+    return fv_conv_plain_read(&u->classify, &r->t, classifier, classes, u->channels, 1);
 }
 
 /* ---- computing ---- */
@@ -173,3 +224,10 @@ const fv_decoder_head fv_head_uper_net = {.type = "UPerHead",
                                           .last = "decode_head.conv_seg.",
                                           .read = read_head,
                                           .emit = emit};
+
+const fv_decoder_head fv_head_uper_net_of_transformers = {.type = "upernet",
+                                                          .backbone = "backbone.",
+                                                          .last = "decode_head.classifier.",
+                                                          .outputs = {"seg_logits"},
+                                                          .read = read_head_of_transformers,
+                                                          .emit = emit};

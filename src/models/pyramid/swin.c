@@ -379,6 +379,21 @@ static fovea_status read_roles(reader *r)
     return fv_pola_finish(&r->r);
 }
 
+/* Checks that the stages that a head of transformers reads are normalised. */
+static fovea_status check_norms(const reader *r)
+{
+    const fv_decoder *d = r->r.t.m->decoder;
+    for (uint32_t i = 0; *r->r.prefix && i < d->stages; i++) {
+        char missing[80];
+        if (fv_weight_present(&r->r.p->stage[d->stage[i]].norm.w))
+            continue;
+        snprintf(missing, sizeof missing, "%sweight",
+                 numbered(r->n->stage_norm, d->stage[i] + r->n->first).text);
+        return fv_reader_missing(&r->r.outer, missing, "of the norm of a stage");
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status read_model(fovea_model *m, const fv_source *source, const fv_config *config)
 {
     reader r = {0};
@@ -387,6 +402,7 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     FV_TRY(fv_config_section(&own, config, "fovea"));
     FV_TRY(fv_fields_check(config, &r.r.config, &own, fields));
     FV_TRY(read_roles(&r));
+    FV_TRY(check_norms(&r));
     r.r.p->always_shift |= m->decoder != NULL;
     return fv_swin_list_outputs(&r.r);
 }
