@@ -132,6 +132,7 @@ typedef struct fovea_mask {
  * With FOVEA_MASKS_PANOPTIC, each pixel belongs to the first of the masks that contain it. Masks
  * without pixels are left out.
  *
+ * A detector finds at most fovea_model_info.boxes masks, another model fovea_model_info.masks.
  * *count receives the number of masks, at most `capacity`, the number of elements of `masks`;
  * further masks are left out, also from the map. `map`, if it is not NULL, receives for each pixel
  * of the frame 1 + the index of its mask (if instances overlap, the last index; of a detector's,

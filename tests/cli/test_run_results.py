@@ -22,6 +22,7 @@ np = counted.need("numpy")
 MODELS = os.path.join(HERE, "..", "data", "golden", "models")
 DEPTH, POSE = "synthetic:depth-anything-s", "synthetic:vitpose-s-simple"
 MASKS, BOXES = os.path.join(MODELS, "eomt-masked-01"), os.path.join(MODELS, "rf-detr-02")
+MANY_MASKS = "synthetic:rf-detr-seg-xl"  # has 300 queries
 WIDE, HIGH = 90, 64
 
 
@@ -78,6 +79,7 @@ class Results(unittest.TestCase):
     def fovea(self, *arguments, status=0):
         p = subprocess.run([EXE, "run", *arguments], cwd=self.folder.name, capture_output=True, text=True)
         self.assertEqual(p.returncode, status, p.stderr)
+        self.told = p.stderr
         return p.stdout if status == 0 else p.stderr
 
     def saved(self, name):
@@ -144,6 +146,26 @@ class Results(unittest.TestCase):
         told = json.loads(self.fovea(MASKS, "a.ppm", "--score", "0.02", "--json"))["masks"]
         self.assertEqual([m["area"] for m in told], [m["area"] for m in records])
         self.assertIn("no mask", self.fovea(MASKS, "a.ppm", "--score", "1"))
+
+    def test_many_masks(self):
+        """A .json holds all masks of a picture, a .png the first 255 of them."""
+        model = MANY_MASKS, "a.ppm", "--size", "216", "--score", "1e-6"
+        self.fovea(*model, "--masks", "m.json", "--boxes", "b.json")
+        records = self.saved("m.json")
+        self.assertGreater(len(records), 255)
+        self.assertEqual([m["score"] for m in records], sorted((m["score"] for m in records), reverse=True))
+        scores = [b["score"] for b in self.saved("b.json")]
+        self.assertTrue(set(m["score"] for m in records) <= set(scores))
+        self.fovea(*model, "--masks", "m.png")
+        self.assertIn("255 masks; %d more" % (len(records) - 255), self.told)
+        index, palette = read_png(self.path("m.png"))
+        self.assertEqual(len(palette), 256)
+        first = np.full(HIGH * WIDE, 0)  # of the records that have a number, the first is on top
+        for k in range(255, 0, -1):
+            runs = run_lengths.unpacked(records[k - 1]["segmentation"]["counts"])
+            first[np.repeat(np.arange(len(runs)) % 2, runs).reshape(WIDE, HIGH).T.ravel() == 1] = k
+        np.testing.assert_array_equal(index[:, :, 0].ravel(), first)
+        self.assertEqual(len(json.loads(self.fovea(*model, "--masks", "m.png", "--json"))["masks"]), len(records))
 
     def test_poses(self):
         self.fovea(POSE, "a.ppm", "b.ppm", "--pose", "p.json", "--overlay", "o.png")

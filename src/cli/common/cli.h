@@ -306,6 +306,8 @@ const char *cli_segments_output(const fovea_model *model);
 /* detector.c: returns whether boxes are computed from output `name`. A detector needs all outputs
  * for which the function returns true. */
 bool cli_makes_boxes(const fovea_model *model, const char *name);
+/* Returns the largest number of masks that the model finds in a picture. */
+size_t cli_most_masks(const fovea_model_info *info);
 /* Clips a box to a frame of width x height pixels. Sets `out` to x, y, width and height. */
 void cli_place_box(double out[4], const fovea_detection *box, uint32_t width, uint32_t height);
 /* Computes the size of a picture after preprocessing. */

@@ -12,6 +12,11 @@ bool cli_makes_boxes(const fovea_model *model, const char *name)
     return strncmp(name, "cls.", 4) == 0 || strncmp(name, "box.", 4) == 0;
 }
 
+size_t cli_most_masks(const fovea_model_info *info)
+{
+    return info->boxes ? info->boxes : info->masks;
+}
+
 static double within(float at, uint32_t side)
 {
     return fmin(fmax((double)at, 0), side);

@@ -133,8 +133,6 @@ extern const eval_task eval_objects, eval_masks, eval_instances;
 int eval_coco_begin(eval_run *r);
 /* Returns the category of a class of the model, or UINT32_MAX if it has none. */
 uint32_t eval_coco_category(const eval_run *r, uint32_t label);
-/* Returns the largest number of masks that the model finds in a picture. */
-size_t eval_most_masks(const eval_run *r);
 /* class_order.c: returns whether a folder or category has the name of a class, up to the first
  * comma of the class's name. Case, spaces, '_' and '-' are ignored: "great_white_shark" matches
  * "great white shark, white shark". */

@@ -215,9 +215,3 @@ uint32_t eval_coco_category(const eval_run *r, uint32_t label)
 {
     return label < r->classes ? r->class_of[label] : UINT32_MAX;
 }
-
-size_t eval_most_masks(const eval_run *r)
-{
-    const fovea_model_info *i = &r->s.info;
-    return i->masks > i->boxes ? i->masks : i->boxes;
-}

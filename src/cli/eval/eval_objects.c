@@ -113,7 +113,7 @@ static int measure_masks(json_t *record, const eval_run *r, const eval_runner *r
     fovea_mask_options options = FOVEA_MASK_OPTIONS_INIT;
     options.rule = FOVEA_MASKS_INSTANCE;
     options.threshold = FLT_MIN;
-    const size_t capacity = eval_most_masks(r);
+    const size_t capacity = cli_most_masks(&r->s.info);
     fovea_mask *found = cli_alloc(capacity, sizeof *found);
     uint8_t *inside = cli_alloc((size_t)run->width * run->height, sizeof *inside);
     size_t n = 0;

@@ -116,7 +116,7 @@ static int find_segments(panoptic_segment *out, size_t *n, uint16_t *map, const 
     options.threshold = (float)r->score;
     options.stuff = r->stuff;
     options.n_stuff = r->n_stuff;
-    const size_t capacity = eval_most_masks(r);
+    const size_t capacity = cli_most_masks(&r->s.info);
     fovea_mask *found = cli_alloc(capacity, sizeof *found);
     const int code = cli_check(fovea_masks(run->plan, run->outs, run->n_outputs, &options, found,
                                            capacity, n, map, (size_t)run->width * run->height));
@@ -144,7 +144,7 @@ static int compare(json_t *record, const eval_run *r, const eval_runner *run,
     const annotations_segments *of = &a->segments[image];
     const size_t pixels = (size_t)p->width * p->height;
     uint16_t *map = cli_alloc(2 * pixels, sizeof *map);
-    panoptic_segment *segment = cli_alloc(of->n + eval_most_masks(r), sizeof *segment);
+    panoptic_segment *segment = cli_alloc(of->n + cli_most_masks(&r->s.info), sizeof *segment);
     panoptic_counts *counts = cli_alloc(a->categories, sizeof *counts);
     panoptic_map truth = {segment, of->n, map}, found = {segment + of->n, 0, map + pixels};
     for (size_t k = 0; k < of->n; k++)

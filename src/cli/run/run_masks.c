@@ -8,7 +8,7 @@
 #include "cli/common/run_lengths.h"
 #include "cli/run/run_sink.h"
 
-enum { MASKS = 255 }; /* largest number of masks in a picture with one byte per pixel */
+enum { NUMBERS = 255 }; /* largest number of masks in a picture with one byte per pixel */
 
 typedef struct masks {
     const char *path, *rule; /* arguments of --masks and --mask-rule; NULL if not given */
@@ -165,18 +165,40 @@ static int add_records(run_state *r, masks *m)
     return code;
 }
 
+/* Draws only the masks that the file `name` has numbers for. A mask that another one covers in
+ * m->map may be visible here. */
+static int draw_first(uint16_t *map, const run_state *r, const masks *m, const char *name)
+{
+    fovea_mask found[NUMBERS];
+    size_t n;
+    const int code = cli_check(fovea_masks(r->plan, r->now.outs, r->n, &m->options, found, NUMBERS,
+                                           &n, map, run_pixels(r)));
+    cli_tell("%s: a picture has numbers for %d masks; %zu more are left out, but --masks FILE.json "
+             "holds all",
+             name, NUMBERS, m->count - NUMBERS);
+    return code;
+}
+
 static int write_numbers(run_state *r, const masks *m)
 {
-    uint8_t palette[3 * (MASKS + 1)] = {0};
+    const size_t n = m->count < NUMBERS ? m->count : NUMBERS;
+    uint8_t palette[3 * (NUMBERS + 1)] = {0};
     uint8_t *index = cli_alloc(run_pixels(r), sizeof *index);
-    for (size_t i = 0; i < m->count; i++)
+    uint16_t *map = cli_alloc(run_pixels(r), sizeof *map);
+    char *name = run_picture_name(r, m->path, &r->now.at);
+    int code = CLI_OK;
+    memcpy(map, m->map, run_pixels(r) * sizeof *map);
+    if (n < m->count)
+        code = draw_first(map, r, m, name);
+    for (size_t i = 0; i < n; i++)
         colour_of_instance(palette + 3 * (i + 1), i);
     for (size_t k = 0; k < run_pixels(r); k++)
-        index[k] = (uint8_t)m->map[k];
-    char *name = run_picture_name(r, m->path, &r->now.at);
-    const int code = cli_indices_write_png(name, index, r->now.width, r->now.height, palette,
-                                           (uint32_t)m->count + 1);
+        index[k] = (uint8_t)map[k];
+    if (!code)
+        code = cli_indices_write_png(name, index, r->now.width, r->now.height, palette,
+                                     (uint32_t)n + 1);
     run_wrote(r, name);
+    free(map);
     free(index);
     return code;
 }
@@ -186,14 +208,15 @@ static int take(run_state *r, void *own)
     masks *m = own;
     if (!m->wanted)
         return CLI_OK;
+    const size_t most = m->marked ? r->in.marks.objects : cli_most_masks(&r->s.info);
     if (!m->found)
-        m->found = cli_alloc(MASKS, sizeof *m->found);
+        m->found = cli_alloc(most, sizeof *m->found);
     free(m->map);
     m->map = cli_alloc(run_pixels(r), sizeof *m->map);
     CLI_TRY(m->marked ? marks_find(&r->in.marks, r->plan, r->now.outs, r->n, r->score, m->found,
                                    &m->count, m->map, run_pixels(r))
                       : cli_check(fovea_masks(r->plan, r->now.outs, r->n, &m->options, m->found,
-                                              MASKS, &m->count, m->map, run_pixels(r))));
+                                              most, &m->count, m->map, run_pixels(r))));
     if (!m->path)
         return CLI_OK;
     return is_coco(m) ? add_records(r, m) : write_numbers(r, m);
