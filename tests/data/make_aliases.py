@@ -20,6 +20,7 @@ import shutil
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers.vision_utils import get_vision_window_index
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden", "models")
 VISION = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
@@ -42,12 +43,13 @@ HIDDEN = ("got_ocr2.modeling_got_ocr2", "idefics2.modeling_idefics2", "ovis2.mod
           "pp_formulanet.modeling_pp_formulanet", "ernie4_5_vl_moe.modeling_ernie4_5_vl_moe",
           "paddleocr_vl.modeling_paddleocr_vl", "hunyuan_vl.modeling_hunyuan_vl", "hy_v4_vl.modeling_hy_v4_vl",
           "cosmos3_edge.modeling_cosmos3_edge", "glm_image.modeling_glm_image",
-          "qwen3_omni_moe.modeling_qwen3_omni_moe")
+          "qwen3_omni_moe.modeling_qwen3_omni_moe", "qwen2_5_omni.modeling_qwen2_5_omni")
 LAST, POOLED = "last_hidden_state", "pooler_output"
 MERGED = "merged_patches"  # transformers: pooler_output
 VL = {"hidden_size": 16, "intermediate_size": 24, "depth": 2, "num_heads": 2, "patch_size": 4, "out_hidden_size": 12}
 PATCHES = {k: v for k, v in VISION.items() if k != "image_size"}
 # How a tower gets its patches: the name of its argument, the shape of a patch, patches that it joins, and frames
+WINDOWS = {"packed": {"name": "hidden_states", "merge": 2, "frames": 2, "windows": True}}
 FRAMES = {"packed": {"name": "hidden_states", "merge": 2, "frames": 2}}
 
 # Folder, class, configuration, attribute of the tower, its arguments, input (H, W), outputs, what is special
@@ -113,6 +115,12 @@ CASES = [
                                                              "depth": 2, "num_heads": 2, "patch_size": 4},
                                            "text_config": dict(TEXT, hidden_size=12, layer_types=["full_attention"])},
      "visual", FRAMES, (24, 40), (LAST, MERGED), "only rotary positions; filters of two frames; a merger"),
+    ("alias-qwen2-5-vl-01", "Qwen2_5_VLModel", {
+        "vision_config": dict(VL, window_size=16, fullatt_block_indexes=[1], depth=3),
+        "text_config": dict(TEXT, hidden_size=12, layer_types=["full_attention"])},
+     "visual", WINDOWS, (24, 40), (LAST, MERGED), "windows, smaller at the right and bottom, in two of three blocks"),
+    ("alias-qwen2-5-vl-02", "Qwen2_5OmniVisionEncoder", dict(VL, window_size=20, fullatt_block_indexes=[0]), "",
+     WINDOWS, (16, 48), (LAST, MERGED), "whole windows"),
     ("alias-qwen3-vl-01", "Qwen3VLModel", {
         "vision_config": dict(VL, num_position_embeddings=16, deepstack_visual_indexes=[0]),
         "text_config": dict(TEXT, hidden_size=12, layer_types=["full_attention"])},
@@ -189,7 +197,8 @@ def randomised(model):
     return model.eval()
 
 
-def packed(tower, x, outputs, name, merge=1, frames=1, shape=None, channels="first", hook=None, merge_sizes=False):
+def packed(tower, x, outputs, name, merge=1, frames=1, shape=None, channels="first", hook=None, merge_sizes=False,
+           windows=False):
     """Runs a tower whose argument is a list of patches, square by square of merge x merge patches. Returns rows in the
     order of the grid."""
     p, m = tower.config.patch_size, merge
@@ -208,7 +217,11 @@ def packed(tower, x, outputs, name, merge=1, frames=1, shape=None, channels="fir
         out = tower(**{name: rows}, grid_thw=grid, **more)
     if handle:
         handle.remove()
-    last = (seen[0] if hook else out["last_hidden_state"]).reshape(height // m, width // m, m, m, -1)
+    last = (seen[0] if hook else out["last_hidden_state"]).reshape(height // m * (width // m), m * m, -1)
+    if windows:  # the tower returns squares window by window
+        order, _ = get_vision_window_index(grid, spatial_merge_size=m, window_size=tower.config.window_size, patch_size=p)
+        last = last[torch.argsort(order)]
+    last = last.reshape(height // m, width // m, m, m, -1)
     found = {LAST: last.permute(0, 2, 1, 3, 4).reshape(1, height * width, -1)}
     if MERGED in outputs:
         found[MERGED] = out[POOLED].reshape(1, height // m * (width // m), -1)

@@ -92,7 +92,7 @@ fovea_status fv_backbone_list_outputs(fovea_model *m, const fv_backbone *n, cons
     FV_TRY(fv_model_add_output(m, "%s", main));
     if (second)
         FV_TRY(fv_model_add_output(m, "%s", second));
-    return fv_vit_list_blocks(m, n->vit.depth);
+    return fv_vit_list_blocks(m, &n->vit);
 }
 
 /* ---- computing ---- */

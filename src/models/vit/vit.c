@@ -128,8 +128,7 @@ static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
     return w;
 }
 
-/* Makes the tables of the rotation. Blocks share them, unless blocks have their own frequencies. */
-static void make_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_weight *sin)
+void fv_vit_emit_tables(const fv_vit_stream *c, uint32_t i, fv_weight *cos, fv_weight *sin)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
@@ -268,7 +267,7 @@ static void project_kv(const fv_vit_stream *c, const fv_attention_name *attentio
     fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
     if (a->flags & FV_FLAG_GATED)
         a->gate_k = gates(c, "gates of k", &w->sla_k, normed, kv);
-    make_tables(c, i, &a->cos, &a->sin);
+    fv_vit_emit_tables(c, i, &a->cos, &a->sin);
     if (a->mech == FV_MECH_ANY)
         turn(c, "keys turned", a, kv);
     else if (c->v->rope.rule != FV_ROPE_NONE)
@@ -430,6 +429,12 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
     fv_view dwc = FV_NO_VIEW;
     fv_attention a;
     enter_block(b, i);
+    if (c.v->block[i].windowed)
+        FV_THEN(b->status,
+                fv_fail(FOVEA_ENOTSUP,
+                        "block %u attends inside windows and cannot be trained; train a model "
+                        "whose blocks attend to all patches, such as a DINOv2",
+                        i));
     project_kv(&c, attention, i, normed, &a);
     if (b->options->grid.prefix && fv_vit_convolves(w, attention->mech))
         dwc = fv_vit_emit_dwc(b, w, fv_vit_emit_patch_rows(b, normed, c.v->width), FV_NO_VIEW);
@@ -481,7 +486,10 @@ void fv_vit_emit_block(fv_vit_stream *c, uint32_t i)
 {
     const fv_vit_block *w = &c->v->block[i];
     enter_block(c->b, i);
-    emit_attention(c, i);
+    if (w->windowed)
+        fv_vit_emit_windows(c, i);
+    else
+        emit_attention(c, i);
     mlp(c, &w->ln2, &w->fc1, &w->inner_mlp, &w->fc2, &w->ls2, c->x, c->tokens);
     fv_emit_leave_block(c->b);
 }

@@ -36,13 +36,15 @@ typedef struct fv_vit_block {
     fv_layer map_q, map_k, k, v, mapped_q, mapped_k;
     /* like fv_vit.bias, whose values it includes; if absent, only fv_vit.bias applies */
     fv_weight bias;
+    bool windowed; /* tokens attend only to those in their window */
 } fv_vit_block;
 
 typedef struct fv_vit { /* More than 25 fields: the weights and sizes of a model */
     uint32_t width, depth, heads, hidden; /* hidden: input channels of fc2 */
     fovea_linear_attention_params linear; /* all parameters, with defaults filled in */
     uint32_t patch, channels;             /* channels is 3 */
-    uint32_t patch_pad;                   /* pixels of zero padding around the picture */
+    uint32_t window;       /* side of a window in patches, for blocks with windows; else 0 */
+    uint32_t patch_pad;    /* pixels of zero padding around the picture */
     uint32_t prefix;       /* rows before the patches: class, distillation, registers */
     uint32_t class_tokens; /* number of leading prefix rows that heads read: 0, 1 or 2 */
     uint32_t table_width, table_height; /* grid of the position table */
@@ -128,8 +130,9 @@ fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
 void fv_vit_release(fovea_model *m);
 
 /* Adds the names of 3 depth + 1 outputs to m->outputs, for which the caller has allocated memory:
- * the residual stream before and after each block, and each block's queries and keys. */
-fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth);
+ * the residual stream before and after each block, and the queries and keys of each block without
+ * windows. */
+fovea_status fv_vit_list_blocks(fovea_model *m, const fv_vit *v);
 
 /* vit.c: emits the steps up to the last block. Returns the residual stream, whose rows are all
  * tokens. Calls `after`, unless it is NULL, with the stream before the first block (i is 0) and
@@ -194,6 +197,7 @@ enum fv_vit_kind {
     FV_VIT_MGP,     /* the encoder of MGP-STR, which reads text */
     FV_VIT_LW_DETR, /* backbone of LW-DETR */
     FV_VIT_QWEN2,   /* Qwen2-VL, ERNIE 4.5-VL: a ViT with rotary positions only */
+    FV_VIT_QWEN2_5, /* Qwen2.5-VL: windows, norms by the root mean square, a gated MLP */
     FV_VIT_QWEN3,   /* Qwen3-VL and its successors, which also have a position table */
     FV_VIT_GLM,     /* GLM-4V: norms by the root mean square, a gated MLP */
     FV_VIT_GLM_OCR, /* GLM-OCR: no position table, norms of q and k */

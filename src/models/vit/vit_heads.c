@@ -5,7 +5,6 @@
 #include "models/vit/vit_reader.h"
 
 #define CLASSES (1u << 24)
-#define MERGED_MOST 16 /* largest side of the patches that a merger joins */
 
 static fovea_status read_map(fv_vit_reader *r)
 {
@@ -270,7 +269,7 @@ fovea_status fv_vit_read_merger(fv_vit_reader *r)
     uint32_t out, side = 2;
     if (!n->merger_norm || !fv_reader_find(&r->t, r->prefix, n->merger_norm, "weight"))
         return FOVEA_OK;
-    FV_TRY(fv_config_u32(&side, &r->vision, "spatial_merge_size", 1, MERGED_MOST));
+    FV_TRY(fv_config_u32(&side, &r->vision, "spatial_merge_size", 1, FV_VIT_MERGED_MOST));
     FV_TRY(fv_vit_read_norm(r, &v->merger.norm, r->prefix, n->merger_norm));
     const uint32_t joined = side * side * v->width;
     FV_TRY(fv_reader_linear(&v->merger.fc1, &r->t, r->prefix, n->merger_fc1, joined, joined));

@@ -63,6 +63,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                         FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_QWEN2] = {"qwen2_vl_vision", 1e-6f, FV_EPI_GELU_QUICK, FV_PROCESSOR_BLIP, AXIAL,
                       FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_QWEN2_5] = {"qwen2_5_vl_vision", 1e-6f, FV_EPI_SILU, FV_PROCESSOR_BLIP,
+                        AXIAL | RMS_NORMS, FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_QWEN3] = {"qwen3_vl_vision", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_SIGLIP, BIAS | AXIAL,
                       FV_POS_CORNERS, FV_HEAD_MEAN},
     [FV_VIT_GLM] = {"glm4v_vision", 1e-5f, FV_EPI_SILU, FV_PROCESSOR_BLIP, BIAS | AXIAL | RMS_NORMS,
@@ -107,6 +109,7 @@ const fv_vit_kind_info fv_vit_kinds[] = {
 #define OF_VL                                                                                      \
     "attention_bias depth embed_dim in_channels in_chans num_heads out_hidden_size "               \
     "rope_parameters spatial_merge_size spatial_patch_size temporal_patch_size"
+#define OF_QWEN2_5 OF_VL " fullatt_block_indexes tokens_per_second window_size"
 #define OF_QWEN3 OF_VL " deepstack_visual_indexes num_position_embeddings"
 #define OF_GLM OF_VL " rms_norm_eps"
 #define OF_PIXTRAL "head_dim is_composition rope_parameters"
@@ -197,6 +200,9 @@ static const fv_vit_type types[] = {
     {"qwen2_vl_vision", .kind = FV_VIT_QWEN2, .heads = 16, .fields = OF_VL},
     {"ernie4_5_vl_moe", .kind = FV_VIT_QWEN2, .heads = 16, .fields = OF_ERNIE},
     {"ernie4_5_vl_moe_vision", .kind = FV_VIT_QWEN2, .heads = 16, .fields = OF_ERNIE},
+    {"qwen2_5_vl", .kind = FV_VIT_QWEN2_5, .heads = 16, .fields = OF_QWEN2_5},
+    {"qwen2_5_vl_vision", .kind = FV_VIT_QWEN2_5, .heads = 16, .fields = OF_QWEN2_5},
+    {"qwen2_5_omni_vision_encoder", .kind = FV_VIT_QWEN2_5, .heads = 16, .fields = OF_QWEN2_5},
     {"qwen3_vl", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
     {"qwen3_vl_vision", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},
     {"qwen3_vl_moe", .kind = FV_VIT_QWEN3, .heads = 16, .fields = OF_QWEN3},

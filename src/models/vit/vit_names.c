@@ -102,9 +102,10 @@ const char *const fv_vit_prefixes[] = {
                              .inner_mlp = "mlp.norm."
 
 /* encoders of vision-language models with the block names of the original ViT */
-#define VL_BLOCK                                                                                   \
+#define VL_PATCH_BLOCK                                                                             \
     .patch = "patch_embed.proj.", .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.",         \
-    .qkv = "attn.qkv.", .proj = "attn.proj."
+    .proj = "attn.proj."
+#define VL_BLOCK VL_PATCH_BLOCK, .qkv = "attn.qkv."
 #define QWEN2_MERGER                                                                               \
     .merger_norm = "merger.ln_q.", .merger_fc1 = "merger.mlp.0.", .merger_fc2 = "merger.mlp.2."
 #define VL_GATED .gate = "mlp.gate_proj.", .up = "mlp.up_proj.", .gated2 = "mlp.down_proj."
@@ -243,6 +244,12 @@ const fv_vit_names fv_vit_schemes[] = {
     /* Qwen2-VL */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN2), .marks = {"merger.ln_q.weight"}, VL_BLOCK,
            QWEN2_MERGER, .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
+    /* Qwen2.5-VL */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN2_5), .marks = {"blocks.0.attn.qkv.weight"},
+           VL_BLOCK, VL_GATED, QWEN2_MERGER),
+    /* Qwen2.5-Omni */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN2_5), .marks = {"blocks.0.attn.q.weight"},
+           VL_PATCH_BLOCK, VL_GATED, QWEN2_MERGER, .q = "attn.q.", .k = "attn.k.", .v = "attn.v."),
     /* ERNIE 4.5-VL */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(QWEN2), .marks = {"ln.weight"}, VL_BLOCK,
            .post = "ln.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),

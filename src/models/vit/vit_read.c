@@ -169,12 +169,13 @@ static fovea_status check_tensors(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-fovea_status fv_vit_list_blocks(fovea_model *m, uint32_t depth)
+fovea_status fv_vit_list_blocks(fovea_model *m, const fv_vit *v)
 {
-    for (uint32_t i = 0; i <= depth; i++)
+    for (uint32_t i = 0; i <= v->depth; i++)
         FV_TRY(fv_model_add_output(m, "hidden%u", i));
-    for (uint32_t i = 0; i < 2 * depth; i++)
-        FV_TRY(fv_model_add_output(m, "block%u.%c", i / 2, i % 2 ? 'k' : 'q'));
+    for (uint32_t i = 0; i < 2 * v->depth; i++)
+        if (!v->block[i / 2].windowed)
+            FV_TRY(fv_model_add_output(m, "block%u.%c", i / 2, i % 2 ? 'k' : 'q'));
     return FOVEA_OK;
 }
 
@@ -197,7 +198,7 @@ static fovea_status list_outputs(fovea_model *m)
         FV_TRY(fv_model_add_output(m, "image_embeds"));
     if (v->merger.side)
         FV_TRY(fv_model_add_output(m, "merged_patches"));
-    return fv_vit_list_blocks(m, v->depth);
+    return fv_vit_list_blocks(m, v);
 }
 
 void fv_vit_describe(fovea_model_info *info, const fv_vit *v)
@@ -240,6 +241,7 @@ fovea_status fv_vit_read_encoder(fv_vit_reader *r)
     FV_TRY(fv_vit_read_embedding(r));
     FV_TRY(fv_vit_read_bias(r));
     FV_TRY(fv_vit_read_blocks(r));
+    FV_TRY(fv_vit_read_windows(r));
     FV_TRY(fv_vit_read_pool(r));
     FV_TRY(fv_vit_read_head(r));
     FV_TRY(fv_vit_read_embeds(r));

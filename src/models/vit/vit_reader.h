@@ -11,6 +11,7 @@
 
 #define FV_VIT_WIDTH_MOST 65536
 #define FV_VIT_HIDDEN_MOST (1u << 20)
+#define FV_VIT_MERGED_MOST 16 /* largest side of the patches that a merger joins */
 #define FV_VIT_SLA_Q "attn.sla_q."
 #define FV_VIT_SLA_K "attn.sla_k."
 
@@ -111,6 +112,9 @@ fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32
 fovea_status fv_vit_read_bias(fv_vit_reader *r);
 extern const char fv_vit_bias_fields[]; /* additional fields of configurations with such biases */
 fovea_status fv_vit_read_block_bias(fv_vit_reader *r, fv_weight *bias);
+
+/* vit_windows.c: reads which blocks attend inside windows. The blocks must have been read. */
+fovea_status fv_vit_read_windows(fv_vit_reader *r);
 
 /* vit_rotations.c: reads whether and how queries and keys are rotated (RoPE). */
 fovea_status fv_vit_read_rotation(fv_vit_reader *r);

@@ -302,7 +302,8 @@ static fovea_status read_bias_form(fv_vit_reader *r)
         r->v_bias = fv_reader_find(&r->t, r->block, n->qkv ? n->v_bias : n->v, part) != NULL;
         return FOVEA_OK;
     }
-    bool all = r->kind != FV_VIT_INTERN && !(fv_vit_kinds[r->kind].parts & FV_VIT_HAS_RMS_NORMS);
+    const bool rms = fv_vit_kinds[r->kind].parts & FV_VIT_HAS_RMS_NORMS;
+    bool all = r->kind == FV_VIT_QWEN2_5 || (r->kind != FV_VIT_INTERN && !rms); /* default */
     FV_TRY(fv_config_bool(&all, &r->vision, "qkv_bias"));
     FV_TRY(fv_config_bool(&all, &r->vision, "attention_bias"));
     r->q_bias = r->k_bias = r->v_bias = all;
@@ -343,7 +344,8 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
         FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
     const bool joined = n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden;
     const bool act_told = r->kind == FV_VIT_DINOV3 || r->kind == FV_VIT_AIM ||
-                          r->kind == FV_VIT_GLM || r->kind == FV_VIT_GLM_OCR;
+                          r->kind == FV_VIT_GLM || r->kind == FV_VIT_GLM_OCR ||
+                          r->kind == FV_VIT_QWEN2_5;
     /* Pixtral's gated MLP may have any activation. */
     v->gated = r->split && r->kind == FV_VIT_PIXTRAL && v->epi != FV_EPI_SILU;
     if (r->split && n->origin == FV_VIT_HF && act_told && v->epi != FV_EPI_SILU)

@@ -211,6 +211,7 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_MGP:
     case FV_VIT_LW_DETR:
     case FV_VIT_QWEN2:
+    case FV_VIT_QWEN2_5:
     case FV_VIT_QWEN3:
     case FV_VIT_GLM:
     case FV_VIT_GLM_OCR:
