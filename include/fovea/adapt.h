@@ -228,7 +228,7 @@ typedef struct fovea_trainer_options { /* More than 25 fields: options, each wit
  * original. The files are read by this call; later, only fovea_trainer_save reads them. The trainer
  * holds a reference to the device, which may be closed before the trainer. Returns ENOTSUP for a
  * device other than the CPU, and for a model other than a plain ViT; FOVEA_STAGE_TASK with
- * FOVEA_TRAIN_HEAD also supports MAViT, NaLaFormer and PolaFormer. Other errors are those of
+ * FOVEA_TRAIN_HEAD also supports MAViT, NaLaFormer, PolaFormer and Swin. Other errors are those of
  * fovea_model_load and fovea_plan_create. Thread-safe. All other functions of a trainer: one thread
  * at a time per trainer. */
 FOVEA_TRAIN_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,

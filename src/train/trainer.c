@@ -127,13 +127,13 @@ static fovea_status check_head(const fovea_trainer *t)
             return fv_fail(
                 FOVEA_ENOTSUP,
                 "the model already has a %s; train a linear head on a backbone without a head",
-                d ? d->head->section : "dpt_head");
+                d ? fv_decoder_head_name(d->head) : "dpt_head");
         break;
     case FOVEA_HEAD_FPN:
         if (!m->family->decodes)
             return fv_fail(FOVEA_ENOTSUP,
-                           "an FPN head reads the stages of MAViT, NaLaFormer or PolaFormer, but "
-                           "models of type %s have no stages; choose another head",
+                           "an FPN head reads the stages of MAViT, NaLaFormer, PolaFormer or Swin, "
+                           "but models of type %s have no stages; choose another head",
                            m->info.type);
         if (!d || !d->head->weights)
             return fv_fail(FOVEA_ENOTSUP, "the model has a %s, which cannot be trained",

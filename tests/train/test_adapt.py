@@ -23,7 +23,7 @@ import time
 import zlib
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
-VIT, DINO = os.path.join(DATA, "vit-01"), os.path.join(DATA, "dinov2-03")
+VIT, DINO, SWIN = (os.path.join(DATA, name) for name in ("vit-01", "dinov2-03", "swin-01"))
 SIDE, PICTURES, CLASSES = 48, 6, 3
 FEW = ["--size", "32", "--batch", "2", "--steps", "3", "--threads", "1"]
 
@@ -478,7 +478,8 @@ def check_frozen(exe, folder):
              "--steps", "16", "--lr", "0.03"]
     cases = [("synthetic:nalaformer-xt", "kinds", None), ("synthetic:nalaformer-xt", "halves", None),
              ("synthetic:mavit-t", "kinds", None), ("synthetic:pola-pvt-t", "halves", "linear"),
-             ("synthetic:pola-swin-t", "kinds", None), ("synthetic:mavit-t", "halves", "fpn"),
+             ("synthetic:pola-swin-t", "kinds", None), (SWIN, "kinds", None), (SWIN, "halves", "fpn"),
+             ("synthetic:mavit-t", "halves", "fpn"),
              (DINO, "halves", "dpt-lite")]
     for name, data, head in cases:
         masked = data == "halves"

@@ -105,6 +105,10 @@ static void heads_that_do_not_fit_are_refused(void **state)
          FOVEA_ENOTSUP},
         {"synthetic:mavit-t-retinanet", "only to a backbone", FOVEA_HEAD_FPN,
          FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
+        {"mask2former-mavit-01", "only to a backbone", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"mask2former-swin-01", "already has a mask2former", FOVEA_HEAD_LINEAR,
+         FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
         {"synthetic:mavit-t-fpn", "folded", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
     };
     fovea_device *device = open_device(1);

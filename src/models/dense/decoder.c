@@ -104,14 +104,15 @@ static fovea_status pick_named(fv_decoder *d, const fv_config *config, uint32_t 
 }
 
 /* Reads "out_indices", the stages that the backbone outputs. If it is absent, the backbone outputs
- * all stages. */
+ * all stages. With "out_features", both lists are those of transformers' backbones, which this head
+ * does not read. */
 static fovea_status pick_indices(fv_decoder *d, const fv_config *config, uint32_t n)
 {
     static const char key[] = "out_indices";
     d->stages = n;
     for (uint32_t i = 0; i < n; i++)
         d->stage[i] = i;
-    if (fv_config_get(config, key)) {
+    if (fv_config_get(config, key) && !fv_config_get(config, "out_features")) {
         FV_TRY(fv_config_count(&d->stages, config, key, n));
         FV_TRY(fv_config_u32s(d->stage, d->stages, config, key, 0, n - 1));
     }
@@ -194,8 +195,7 @@ fovea_status fv_decoder_read(fovea_model *m, const fv_source *source, const fv_c
         return FOVEA_OK;
     if (m->segmentation_source)
         return fv_fail(FOVEA_ENOTSUP, "%s: %s also has a head, \"%s\"; remove one of the two",
-                       m->segmentation_source->name, config->file,
-                       head->section ? head->section : head->type);
+                       m->segmentation_source->name, config->file, fv_decoder_head_name(head));
     FV_TRY(FV_MEM_NEW(&m->decoder, FV_MEM_MODEL, "a neck and a head"));
     m->decoder->head = head;
     fv_decoder_reader r = {

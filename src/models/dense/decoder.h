@@ -156,6 +156,12 @@ typedef struct fv_decoder_head {
                                        NULL */
 } fv_decoder_head;
 
+/* Returns the name of a head in messages. */
+static inline const char *fv_decoder_head_name(const fv_decoder_head *h)
+{
+    return h->section ? h->section : h->type;
+}
+
 extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net,
     fv_head_uper_net_of_transformers, fv_head_mask2former;
 
