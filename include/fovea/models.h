@@ -172,6 +172,12 @@ typedef enum fovea_resize {
                              the aspect kept; both sides are rounded to the nearest pixel, ties to
                              even (timm) */
     FOVEA_RESIZE_INSIDE,  /* like WITHIN, with the rounding of COVER (OpenCLIP) */
+    FOVEA_RESIZE_AREA,    /* both sides are rounded to multiples of `patch`; if the area is then
+                             outside `least_area` to `most_area`, both are scaled first, with the
+                             aspect kept as far as possible (Qwen2-VL) */
+    FOVEA_RESIZE_SHRINK,  /* a picture that does not fit into resize_width x resize_height is
+                             scaled to fit, with the aspect kept; then both sides are rounded up to
+                             multiples of `patch` (Pixtral) */
 } fovea_resize;
 
 typedef enum fovea_filter {
@@ -226,7 +232,7 @@ typedef enum fovea_alpha {
  * padding, resize and crop according to the fields, then (v * rescale - mean) / std for each
  * channel. Start from the preprocessing of a model (fovea_model_preprocess), or from the _INIT
  * macro. All sizes are in pixels. */
-typedef struct fovea_preprocess {
+typedef struct fovea_preprocess { /* More than 25 fields: a report, which grows at its end */
     size_t struct_size;
     fovea_resize resize;
     fovea_filter filter;
@@ -236,7 +242,8 @@ typedef struct fovea_preprocess {
     uint32_t crop_width, crop_height; /* 0: no crop. A smaller picture is padded with black */
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* for R, G, B; all zero: the model's values */
-    uint32_t patch;                   /* FOVEA_RESIZE_PATCHES, FOVEA_RESIZE_FIT: side of a patch;
+    uint32_t patch;                   /* FOVEA_RESIZE_PATCHES, FOVEA_RESIZE_FIT, FOVEA_RESIZE_AREA,
+                                         FOVEA_RESIZE_SHRINK: side of a patch;
                                          FOVEA_RESIZE_BOUNDED, FOVEA_RESIZE_WITHIN: sides are
                                          rounded up to multiples of this; 0: they are not */
     uint32_t most_patches;            /* FOVEA_RESIZE_PATCHES: maximum number of patches */
@@ -260,6 +267,7 @@ typedef struct fovea_preprocess {
     fovea_alpha alpha;
     uint32_t split; /* 1: the resized picture is run in overlapping squares of short_edge pixels,
                        each of them a frame of a plan (EoMT); see crops.h */
+    uint32_t least_area, most_area; /* FOVEA_RESIZE_AREA: limits of the area */
 } fovea_preprocess;
 #define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 

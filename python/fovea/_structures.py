@@ -59,7 +59,7 @@ class Preprocess(Sized):
                 *_each(C.c_uint32, "patch most_patches"), ("resample", C.c_int),
                 *_each(C.c_uint32, "no_antialias blur long_edge"), *_each(C.c_int, "crop pad"),
                 *_each(C.c_uint32, "pad_width pad_height first_long_edge first_multiple"),
-                ("alpha", C.c_int), ("split", C.c_uint32)]
+                ("alpha", C.c_int), *_each(C.c_uint32, "split least_area most_area")]
 
 
 class LinearAttentionParams(C.Structure):

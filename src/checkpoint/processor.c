@@ -12,6 +12,7 @@
 #define SWIN_UNCROPPED 384 /* from this number of pixels on, Swin's rule does not crop */
 #define VALUE_LIMIT 1e6    /* limit of means and standard deviations */
 #define PIXELS 65536
+#define AREA_MOST (1u << 31)
 
 /* ---- families ---- */
 
@@ -354,7 +355,8 @@ static fovea_status read_sizes(struct reading *r)
 {
     bool square = r->class ? r->class->square : r->size.width != 0;
     FV_TRY(read_flag(&square, r->c, "default_to_square"));
-    FV_TRY(read_size(&r->size, r->c, "size", square));
+    if (way(r) != FV_WAY_AREA) /* there, "size" limits the area */
+        FV_TRY(read_size(&r->size, r->c, "size", square));
     square = false;
     FV_TRY(read_flag(&square, r->c, "use_square_size")); /* CLIP's class reads it, whatever
                                                             "size" is */
@@ -585,6 +587,51 @@ static fovea_status read_fit(struct reading *r)
     return crop_plain(r);
 }
 
+/* Reads the limits of the area: "size", or "min_pixels" and "max_pixels", and the side of the
+ * squares of patches that the model merges. */
+static fovea_status read_area(struct reading *r)
+{
+    fovea_preprocess *p = r->out;
+    uint32_t patch = 14, merged = 2;
+    fv_config size;
+    FV_TRY(fv_config_section(&size, r->c, "size"));
+    p->resize = FOVEA_RESIZE_AREA;
+    p->least_area = size.object ? 0 : r->size.shortest;
+    p->most_area = size.object ? 0 : r->size.longest;
+    if (size.object) {
+        FV_TRY(fv_config_u32(&p->least_area, &size, "shortest_edge", 1, AREA_MOST));
+        FV_TRY(fv_config_u32(&p->most_area, &size, "longest_edge", 1, AREA_MOST));
+    }
+    FV_TRY(fv_config_u32(&p->least_area, r->c, "min_pixels", 1, AREA_MOST));
+    FV_TRY(fv_config_u32(&p->most_area, r->c, "max_pixels", 1, AREA_MOST));
+    FV_TRY(fv_config_u32(&patch, r->c, "patch_size", 1, PIXELS));
+    FV_TRY(fv_config_u32(&merged, r->c, "merge_size", 1, PIXELS / patch));
+    p->patch = patch * merged;
+    return p->least_area && p->most_area >= p->least_area
+               ? FOVEA_OK
+               : refuse_size(r->c, r->class,
+                             "\"shortest_edge\" and \"longest_edge\", the smallest and the "
+                             "largest area in pixels");
+}
+
+static fovea_status read_shrink(struct reading *r)
+{
+    fovea_preprocess *p = r->out;
+    const fv_processor_size *s = &r->size;
+    uint32_t high = 16;
+    bool square;
+    p->patch = 16;
+    FV_TRY(fv_config_size(&p->patch, &high, &square, r->c, "patch_size"));
+    if (p->patch < 1 || p->patch > PIXELS || high != p->patch)
+        return fv_config_fail(r->c, "patch_size", "equal \"height\" and \"width\"");
+    p->resize_width = s->longest ? s->longest : s->width;
+    p->resize_height = s->longest ? s->longest : s->height;
+    p->resize = FOVEA_RESIZE_SHRINK;
+    if (!p->resize_width || s->shortest)
+        return refuse_size(r->c, r->class, "\"longest_edge\", or \"height\" and \"width\"");
+    return crop_plain(r);
+}
+
 static fovea_status read_box(struct reading *r)
 {
     resize_to(r->out, r->size.width, r->size.height);
@@ -651,6 +698,7 @@ static fovea_status read_way(struct reading *r)
         [FV_WAY_TILES] = read_tiles,   [FV_WAY_LONG] = read_long,
         [FV_WAY_FIT] = read_fit,       [FV_WAY_BOX] = read_box,
         [FV_WAY_INSIDE] = read_inside, [FV_WAY_DIVIDED] = read_divided,
+        [FV_WAY_AREA] = read_area,     [FV_WAY_SHRINK] = read_shrink,
         [FV_WAY_DETR] = read_detr,
     };
     FV_TRY(readers[way(r)](r));

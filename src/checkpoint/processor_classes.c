@@ -50,6 +50,8 @@ static const char of_flava[] =
     "mask_group_min_patches return_codebook_pixels return_image_mask total_mask_patches";
 static const char of_got_ocr2[] =
     "crop_to_patches max_patches min_patches patch_size use_covering_area_grid";
+static const char of_qwen2_vl[] = "max_pixels merge_size min_pixels patch_size temporal_patch_size";
+static const char of_pixtral[] = "patch_size";
 static const char of_gemma3[] =
     "do_pan_and_scan pan_and_scan_max_num_crops pan_and_scan_min_crop_size "
     "pan_and_scan_min_ratio_to_activate";
@@ -144,6 +146,14 @@ static const fv_processor_class classes[] = {
      &fv_colours_half, SQUARE(224), .square = true, .converts = true, .fields = of_gemma3},
     {"Tipsv2", " tipsv2 tipsv2_vision_model ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR,
      &fv_colours_none, SQUARE(448), .square = true, .converts = true, .fields = ""},
+    {"Qwen2VL",
+     " qwen2_vl qwen2_vl_vision qwen2_5_vl qwen2_5_vl_vision colqwen2 qwen2_5_omni qwen3_vl "
+     "qwen3_vl_vision qwen3_vl_moe qwen3_5 qwen3_5_moe qwen3_omni_moe qwen4_exp ",
+     FV_WAY_AREA, FOVEA_FILTER_BICUBIC, &fv_colours_clip, WITHIN(56 * 56, 28 * 28 * 1280),
+     .converts = true, .fields = of_qwen2_vl},
+    {"Pixtral", " pixtral mistral3 mistral_large4 lighton_ocr ", FV_WAY_SHRINK,
+     FOVEA_FILTER_BICUBIC, &fv_colours_clip, LONG(1024), .square = true, .converts = true,
+     .fields = of_pixtral},
 };
 #undef BOX
 #undef SQUARE

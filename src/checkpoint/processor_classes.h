@@ -20,6 +20,8 @@ enum fv_processor_way {
     FV_WAY_BOX,     /* crop a person's box (ViTPose) */
     FV_WAY_INSIDE,  /* pad to "size" before normalising, or split into parts (EoMT) */
     FV_WAY_DIVIDED, /* sides rounded up to multiples of "size_divisor" (Mask2Former) */
+    FV_WAY_AREA,    /* resize to an area, in whole patches (Qwen2-VL) */
+    FV_WAY_SHRINK,  /* resize what is too large, in whole patches (Pixtral) */
     FV_WAY_DETR,    /* as DETR; RF-DETR rescales before a resize that is not antialiased */
 };
 

@@ -8,6 +8,7 @@
 #define SIDE_MAX (1u << 20)
 #define VALUE_MOST 1e6      /* maximum of statistics; preprocessor files have the same limit */
 #define TILED_SIDE_MAX 4096 /* maximum side of Idefics3's first resize */
+#define ASPECT_MOST 200u    /* largest ratio of sides, as in transformers, for FOVEA_RESIZE_AREA */
 
 /* ---- sizes ---- */
 
@@ -98,6 +99,60 @@ static void fit_rounded(uint64_t *w, uint64_t *h, const fovea_preprocess *p, boo
     *h = (uint64_t)rint((double)*h / ratio);
 }
 
+static uint64_t multiple_of(double side, uint32_t unit)
+{
+    return (uint64_t)ceil(side / unit) * unit;
+}
+
+/* Qwen2-VL: rounds both sides to multiples of `patch`, halves to even. If the area is then too
+ * large or too small, scales both by one factor and rounds down or up. */
+static void fit_area(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
+{
+    const double in_w = (double)*w, in_h = (double)*h, unit = p->patch;
+    double across = rint(in_w / unit) * unit, down = rint(in_h / unit) * unit;
+    if (across * down > p->most_area) {
+        const double shrink = sqrt(in_h * in_w / p->most_area);
+        across = fmax(unit, floor(in_w / shrink / unit) * unit);
+        down = fmax(unit, floor(in_h / shrink / unit) * unit);
+    } else if (across * down < p->least_area) {
+        const double grow = sqrt(p->least_area / (in_h * in_w));
+        across = ceil(in_w * grow / unit) * unit;
+        down = ceil(in_h * grow / unit) * unit;
+    }
+    *w = (uint64_t)across;
+    *h = (uint64_t)down;
+}
+
+/* Pixtral: scales a picture that is too large, rounding down; then rounds up to multiples of
+ * `patch`. */
+static void fit_shrunk(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
+{
+    const double ratio = fmax((double)*h / p->resize_height, (double)*w / p->resize_width);
+    if (ratio > 1) {
+        *w = (uint64_t)floor((double)*w / ratio);
+        *h = (uint64_t)floor((double)*h / ratio);
+    }
+    *w = multiple_of((double)*w, p->patch);
+    *h = multiple_of((double)*h, p->patch);
+}
+
+static fovea_status area_check(const fovea_preprocess *p, uint32_t w, uint32_t h)
+{
+    const uint32_t longer = w > h ? w : h, shorter = w > h ? h : w;
+    if (p->least_area < 1 || p->most_area < p->least_area)
+        return fv_fail(
+            FOVEA_EINVAL,
+            "preprocess: the area is from %u to %u pixels; set least_area to at least 1, "
+            "and most_area to at least least_area",
+            p->least_area, p->most_area);
+    if (longer > ASPECT_MOST * (uint64_t)shorter)
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess: a picture of %ux%u is too narrow; one side is at most %u times "
+                       "as long as the other, so crop it first",
+                       w, h, ASPECT_MOST);
+    return FOVEA_OK;
+}
+
 /* Idefics3's first resize: scales the longer side to `edge`, rounds the other side down, then up to
  * an even number. Shrinks both sides if the longer side exceeds the maximum for tiles. */
 static void fit_even(uint64_t *w, uint64_t *h, uint32_t edge)
@@ -116,11 +171,6 @@ static void fit_even(uint64_t *w, uint64_t *h, uint32_t edge)
     }
     *w = wide ? longer : other;
     *h = wide ? other : longer;
-}
-
-static uint64_t multiple_of(double side, uint32_t unit)
-{
-    return (uint64_t)ceil(side / unit) * unit;
 }
 
 /* Idefics3's second resize: rounds both sides up to multiples of `unit`. */
@@ -163,6 +213,16 @@ static fovea_status patch_check(const fovea_preprocess *p)
                          SIDE_MAX);
 }
 
+static fovea_status box_check(const fovea_preprocess *p)
+{
+    return p->resize_width && p->resize_height
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL,
+                         "preprocess: the size is %ux%u pixels; set resize_width and "
+                         "resize_height to at least 1",
+                         p->resize_width, p->resize_height);
+}
+
 /* Computes the size of a picture after its resize, before its crop. The longer side is rounded
  * down, as by the image processors. Products fit 64 bits because no operand exceeds 32. */
 static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
@@ -184,6 +244,14 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         if (p->most_patches < 1)
             return fv_fail(FOVEA_EINVAL, "preprocess: most_patches is 0; it must be at least 1");
         fit_patches(&w, &h, p);
+    } else if (p->resize == FOVEA_RESIZE_AREA) {
+        FV_TRY(patch_check(p));
+        FV_TRY(area_check(p, in_w, in_h));
+        fit_area(&w, &h, p);
+    } else if (p->resize == FOVEA_RESIZE_SHRINK) {
+        FV_TRY(patch_check(p));
+        FV_TRY(box_check(p));
+        fit_shrunk(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_FIT) {
         FV_TRY(patch_check(p));
         if (p->resize_width > SIDE_MAX || p->resize_height > SIDE_MAX)
@@ -198,11 +266,7 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
     } else if (p->resize == FOVEA_RESIZE_WITHIN) {
         fit_within(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_COVER || p->resize == FOVEA_RESIZE_INSIDE) {
-        if (p->resize_width == 0 || p->resize_height == 0)
-            return fv_fail(FOVEA_EINVAL,
-                           "preprocess: the size is %ux%u pixels; set resize_width and "
-                           "resize_height to at least 1",
-                           p->resize_width, p->resize_height);
+        FV_TRY(box_check(p));
         fit_rounded(&w, &h, p, p->resize == FOVEA_RESIZE_COVER);
     } else if (p->resize != FOVEA_RESIZE_NONE) {
         return fv_fail(FOVEA_EINVAL,

@@ -46,6 +46,13 @@ static void add_resize(struct text *t, const fovea_preprocess *p)
     case FOVEA_RESIZE_PATCHES:
         add(t, "to at most %u patches of %u pixels", p->most_patches, p->patch);
         break;
+    case FOVEA_RESIZE_AREA:
+        add(t, "to multiples of %u with an area of %u to %u pixels", p->patch, p->least_area,
+            p->most_area);
+        break;
+    case FOVEA_RESIZE_SHRINK:
+        add(t, "into %ux%u unless smaller, in multiples of %u", w, h, p->patch);
+        break;
     case FOVEA_RESIZE_FIT:
         add(t, "to %u wide or %u high in multiples of %u", w, h, p->patch);
         break;

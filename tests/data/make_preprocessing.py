@@ -91,6 +91,12 @@ def cases():
                 image_grid_pinpoints=[[64, 32], [32, 64]])
     out |= both("LlavaOnevision", "LlavaOnevisionImageProcessor", TALL, size=size(32, 32),
                 image_grid_pinpoints=[[64, 32], [32, 64]])
+    qwen = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
+    for n, picture in (("wide", WIDE), ("tall", TALL), ("large", LARGE), ("small", SMALL)):
+        out["Qwen2VL, " + n] = one("Qwen2VLImageProcessor", picture, min_pixels=1024, max_pixels=6000, **qwen)
+        out["Pixtral, " + n] = one("PixtralImageProcessor", picture, size={"longest_edge": 90}, patch_size=size(4, 4))
+    out["Qwen2VL, size"] = one("Qwen2VLImageProcessor", WIDE, size={"shortest_edge": 300, "longest_edge": 2500}, **qwen)
+    out["Pixtral, box"] = one("PixtralImageProcessor", LARGE, size=size(50, 120), patch_size=8)
     out |= both("Blip", "BlipImageProcessor", LARGE, size=size(32, 40))
     out |= both("ChineseCLIP", "ChineseCLIPImageProcessor", TALL, size=edge, **crop)
     out |= both("Flava", "FlavaImageProcessor", LARGE, size=size(40, 36), crop_size=size(32, 32))
@@ -197,6 +203,10 @@ def by_transformers(case, image, folder):
         (rows, columns), side = found["spatial_shapes"][0].tolist(), 4
         values = values[0, :rows * columns].reshape(rows, columns, side, side, 3).permute(4, 0, 2, 1, 3)
         return values.reshape(3, rows * side, columns * side)
+    if "image_grid_thw" in found:  # Qwen2-VL: patches in squares of 2 x 2, each in two equal frames
+        _, rows, columns = found["image_grid_thw"][0].tolist()
+        values = values.reshape(rows // 2, columns // 2, 2, 2, 3, 2, 4, 4)[:, :, :, :, :, 0]
+        return values.permute(4, 0, 2, 5, 1, 3, 6).reshape(3, rows * 4, columns * 4)
     while values.ndim > 4:  # tiles; the whole picture is the last one, LLaVA's the first one
         values = values[0]
     name = case["files"].get("preprocessor_config.json", {}).get("image_processor_type", "")

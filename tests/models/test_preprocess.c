@@ -238,6 +238,60 @@ static void whole_patches(void **state)
     assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
 }
 
+/* The sizes that transformers' Qwen2VLImageProcessor computes. */
+static void an_area_is_kept(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][7] = {
+        /* picture, unit, limits of the area, result */
+        {640, 480, 28, 3136, 1003520, 644, 476},      {1920, 1080, 28, 3136, 1003520, 1316, 728},
+        {10, 12, 28, 3136, 1003520, 56, 84},          {14, 42, 28, 784, 1003520, 28, 56},
+        {3000, 15, 28, 3136, 1003520, 2996, 28},      {70, 70, 28, 784, 1003520, 56, 56},
+        {4000, 4000, 28, 3136, 12845056, 3584, 3584}, {100, 100, 32, 1, 100, 32, 32},
+    };
+    fovea_preprocess p = rule(FOVEA_RESIZE_AREA, FOVEA_FILTER_BICUBIC);
+    fv_picture out;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint32_t *c = cases[i];
+        p.patch = c[2];
+        p.least_area = c[3];
+        p.most_area = c[4];
+        assert_int_equal(fv_picture_plan(&out, &p, c[0], c[1]), FOVEA_OK);
+        assert_int_equal(out.width, c[5]);
+        assert_int_equal(out.height, c[6]);
+        fv_picture_free(&out);
+    }
+    assert_int_equal(fv_picture_plan(&out, &p, 201, 1), FOVEA_EINVAL);
+    p.least_area = p.most_area + 1;
+    assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
+    p.patch = 0;
+    p.least_area = 1;
+    assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
+}
+
+/* The sizes that transformers' PixtralImageProcessor computes. */
+static void only_large_pictures_shrink(void **state)
+{
+    (void)state;
+    static const uint32_t cases[][4] = {
+        {640, 480, 640, 480}, {1920, 1080, 1024, 576},  {1000, 3000, 352, 1024},
+        {7, 5, 16, 16},       {1025, 1025, 1024, 1024}, {17, 1030, 16, 1024},
+    };
+    fovea_preprocess p = rule(FOVEA_RESIZE_SHRINK, FOVEA_FILTER_BICUBIC);
+    fv_picture out;
+    p.patch = 16;
+    p.resize_width = p.resize_height = 1024;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint32_t *c = cases[i];
+        assert_int_equal(fv_picture_plan(&out, &p, c[0], c[1]), FOVEA_OK);
+        assert_int_equal(out.width, c[2]);
+        assert_int_equal(out.height, c[3]);
+        fv_picture_free(&out);
+    }
+    p.resize_width = 0;
+    assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
+}
+
 /* The sizes that transformers' DPTImageProcessor computes. */
 static void a_side_fits(void **state)
 {
@@ -636,6 +690,8 @@ int main(void)
         cmocka_unit_test(same_size_is_no_resample),
         cmocka_unit_test(cover),
         cmocka_unit_test(whole_patches),
+        cmocka_unit_test(an_area_is_kept),
+        cmocka_unit_test(only_large_pictures_shrink),
         cmocka_unit_test(a_side_fits),
         cmocka_unit_test(large_and_absurd_sizes),
         cmocka_unit_test(out_of_memory),
