@@ -178,13 +178,36 @@ static void group_norms(fv_builder *b)
 
 /* ---- queries and boxes ---- */
 
+enum { QUERIES = 37 };
+
+static void deformable(fv_builder *b)
+{
+    enum { HEADS = 3, POINTS = 2, COARSE = 4 };
+    const fv_grid levels[] = {grid, {COARSE, 1, PATCH, 0}};
+    const fv_view more = fv_emit_rows(b, QUERIES, 2 * HEADS * POINTS * 3);
+    fv_deform d = {.values = fv_emit_rows(b, TOKENS, WIDTH),
+                   .box = fv_emit_rows(b, QUERIES, 4),
+                   .offset = more,
+                   .weight = fv_view_cols(more, 2 * HEADS * POINTS * 2),
+                   .level = levels,
+                   .levels = 1,
+                   .heads = HEADS,
+                   .d = WIDTH / HEADS,
+                   .points = POINTS,
+                   .rows = QUERIES};
+    fv_emit_deform(b, "deformable attention", &d);
+    d.values = fv_emit_rows(b, TOKENS + COARSE, WIDTH);
+    d.box = fv_emit_rows(b, QUERIES, 2);
+    d.levels = 2;
+    d.centres = true;
+    fv_emit_deform(b, "deformable attention to two levels", &d);
+}
+
 static void detection(fv_builder *b)
 {
-    enum { QUERIES = 37, HEADS = 3, POINTS = 2, CLASSES = 11, COARSE = 4 };
-    const fv_grid levels[] = {grid, {COARSE, 1, PATCH, 0}};
+    enum { CLASSES = 11 };
     const fv_weight rates = weight(1, 20), table = weight(TOKENS, 4);
     const fv_view x = fv_emit_rows(b, TOKENS, WIDTH), boxes = fv_emit_rows(b, QUERIES, 4);
-    const fv_view more = fv_emit_rows(b, QUERIES, 2 * HEADS * POINTS * 3);
     uint32_t *some = fv_emit_table(b, TOKENS / 2);
     for (uint32_t i = 0; some && i < TOKENS / 2; i++)
         some[i] = 2 * i;
@@ -200,22 +223,7 @@ static void detection(fv_builder *b)
     fv_emit_sine(b, "sines", boxes, 4, &rates, &rates, QUERIES);
     fv_emit_sine(b, "sines of rates in two parts", boxes, 4, &(fv_weight){.rows = 2, .cols = 20},
                  &rates, QUERIES);
-    fv_deform d = {.values = x,
-                   .box = boxes,
-                   .offset = more,
-                   .weight = fv_view_cols(more, 2 * HEADS * POINTS * 2),
-                   .level = levels,
-                   .levels = 1,
-                   .heads = HEADS,
-                   .d = WIDTH / HEADS,
-                   .points = POINTS,
-                   .rows = QUERIES};
-    fv_emit_deform(b, "deformable attention", &d);
-    d.values = fv_emit_rows(b, TOKENS + COARSE, WIDTH);
-    d.box = fv_emit_rows(b, QUERIES, 2);
-    d.levels = 2;
-    d.centres = true;
-    fv_emit_deform(b, "deformable attention to two levels", &d);
+    deformable(b);
     fv_emit_refine(b, "refine", boxes, fv_emit_rows(b, QUERIES, 4), fv_emit_rows(b, QUERIES, 4),
                    QUERIES);
 }
@@ -822,6 +830,7 @@ static void narrow(fv_builder *b, const fv_limits *limits)
     areas(b);
     linear(b);
     windows(b);
+    deformable(b);
     whole_attention(b, limits);
     stored_int8(b);
     if (fv_extension_added())

@@ -115,6 +115,7 @@ static bool make_deform(check_case *c, uint32_t index)
         uint32_t rows, heads, d, points, gap, levels;
         bool centres;
         fv_deform_level level[3];
+        enum fv_type values; /* 0: float32 */
     } sizes[] = {
         {1, 1, 1, 1, 0, 1, false, {{1, 1, 0}}},
         {5, 2, 16, 4, 0, 1, false, {{9, 7, 0}}},
@@ -125,6 +126,10 @@ static bool make_deform(check_case *c, uint32_t index)
         {5, 2, 16, 4, 0, 1, true, {{9, 7, 0}}},
         {11, 3, 5, 2, 3, 2, true, {{1, 13, 0}, {6, 2, 13}}},
         {9, 2, 33, 4, 1, 3, true, {{3, 2, 0}, {5, 4, 6}, {10, 7, 26}}},
+        {7, 2, 5, 3, 1, 1, false, {{6, 5, 0}}, FV_BF16},
+        {9, 3, 37, 4, 3, 2, true, {{3, 2, 0}, {7, 4, 6}}, FV_BF16},
+        {4, 2, 32, 9, 0, 2, true, {{3, 2, 0}, {7, 4, 6}}},
+        {5, 1, 70, 20, 0, 1, false, {{5, 4, 0}}, FV_BF16},
         {300, 16, 16, 2, 0, 1, false, {{32, 32, 0}}},
         {300, 8, 32, 4, 0, 3, true, {{8, 8, 0}, {16, 16, 64}, {32, 32, 320}}},
     };
@@ -150,6 +155,8 @@ static bool make_deform(check_case *c, uint32_t index)
     check_matrix(c, FV_DEFORM_WEIGHT, CHECK_ROW, rows, samples, gap);
     check_matrix(c, FV_DEFORM_OUT, CHECK_ROW, rows, heads * d, gap);
     c->operand[FV_DEFORM_WEIGHT].huge = 50.f;
+    if (sizes[index].values)
+        c->operand[FV_DEFORM_VALUES].storage = sizes[index].values;
     c->bench = rows == 300;
     return true;
 }

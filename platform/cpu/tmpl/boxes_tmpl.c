@@ -6,6 +6,7 @@
 #include "ops/ref/ref_deform.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
+#include "platform/cpu/vec/row.h"
 
 /* Returns sin(2 pi t) for |t| < 1, from the sine or cosine of the distance to the nearest quarter
  * turn. */
@@ -80,23 +81,23 @@ void FV_NAME(fv_k_sine_f32)(const fv_args *a, const fv_call *c)
 
 enum { BLOCK = 16, CORNERS = 4, VECTORS = 4 };
 
-/* The values that are read, with their weights, and their number. */
+/* The places of the values that are read, with their weights, and their number. */
 typedef struct reads {
-    const float *from[BLOCK * CORNERS];
+    size_t from[BLOCK * CORNERS];
     float part[BLOCK * CORNERS];
     size_t n;
 } reads;
 
-FV_FN void add_read(reads *to, const float *from, float part)
+FV_FN void add_read(reads *to, ptrdiff_t from, float part)
 {
-    to->from[to->n] = from;
+    to->from[to->n] = (size_t)from;
     to->part[to->n++] = part;
 }
 
 /* Appends the values around one sample, times `e`. Most samples have four. The branches are written
  * out, because a list of corners would be read before its stores have reached the cache. */
-FV_FN void add_sample(reads *to, const fv_args *a, const fv_deform_level *l, const float *values,
-                      const float *box, const float *offset, float e)
+FV_FN void add_sample(reads *to, const fv_args *a, const fv_deform_level *l, const float *box,
+                      const float *offset, float e)
 {
     const int32_t width = (int32_t)l->width, height = (int32_t)l->height;
     float x, y;
@@ -110,43 +111,53 @@ FV_FN void add_sample(reads *to, const fv_args *a, const fv_deform_level *l, con
     const ptrdiff_t from = (ptrdiff_t)l->first * row + top * line + left * row;
     const bool first = left >= 0, second = left + 1 < width;
     if (top >= 0 && first)
-        add_read(to, values + from, upper * (1.f - right));
+        add_read(to, from, upper * (1.f - right));
     if (top >= 0 && second)
-        add_read(to, values + from + row, upper * right);
+        add_read(to, from + row, upper * right);
     if (top + 1 < height && first)
-        add_read(to, values + from + line, lower * (1.f - right));
+        add_read(to, from + line, lower * (1.f - right));
     if (top + 1 < height && second)
-        add_read(to, values + from + line + row, lower * right);
+        add_read(to, from + line + row, lower * right);
 }
 
+/* Where the values of a head are. The type is a constant of the caller. */
+typedef struct deform_values {
+    const void *rows;
+    enum fv_type type;
+    size_t first; /* the head's first column */
+} deform_values;
+
 /* Adds `count` vectors of columns from i on to the result. The last one has n columns. */
-FV_FN void sum_columns(float *out, const reads *r, size_t i, int count, int n)
+FV_FN void sum_columns(float *out, const deform_values *values, const reads *r, size_t i, int count,
+                       int n)
 {
     fv_v sum[VECTORS];
     for (int v = 0; v < count; v++)
         sum[v] = fv_load_n(out + i + (size_t)v * FV_W, v + 1 < count ? FV_W : n);
     for (size_t k = 0; k < r->n; k++) {
         const fv_v part = fv_set(r->part[k]);
-        const float *from = r->from[k] + i;
+        const size_t from = r->from[k] + values->first + i;
         for (int v = 0; v < count; v++)
-            sum[v] =
-                fv_fma(part, fv_load_n(from + (size_t)v * FV_W, v + 1 < count ? FV_W : n), sum[v]);
+            sum[v] = fv_fma(part,
+                            fv_row_load(values->rows, values->type, from + (size_t)v * FV_W,
+                                        v + 1 < count ? FV_W : n),
+                            sum[v]);
     }
     for (int v = 0; v < count; v++)
         fv_store_n(out + i + (size_t)v * FV_W, sum[v], v + 1 < count ? FV_W : n);
 }
 
-FV_FN void sum_reads(float *out, const reads *r, size_t d)
+FV_FN void sum_reads(float *out, const deform_values *values, const reads *r, size_t d)
 {
     size_t i = 0;
     for (; d - i > VECTORS * FV_W; i += VECTORS * FV_W)
-        sum_columns(out, r, i, VECTORS, FV_W);
+        sum_columns(out, values, r, i, VECTORS, FV_W);
     for (; d - i > 2 * FV_W; i += 2 * FV_W)
-        sum_columns(out, r, i, 2, FV_W);
+        sum_columns(out, values, r, i, 2, FV_W);
     if (d - i > FV_W)
-        sum_columns(out, r, i, 2, (int)(d - i - FV_W));
+        sum_columns(out, values, r, i, 2, (int)(d - i - FV_W));
     else
-        sum_columns(out, r, i, 1, (int)(d - i));
+        sum_columns(out, values, r, i, 1, (int)(d - i));
 }
 
 FV_FN void scale_values(float *out, float factor, size_t d)
@@ -159,8 +170,8 @@ FV_FN void scale_values(float *out, float factor, size_t d)
 
 /* Computes the deformable attention of one head for one row. The pointers are to the head's
  * offsets, weights and result. */
-FV_FN void attend(const fv_args *a, const float *values, const float *box, const float *offset,
-                  const float *weight, float *out)
+FV_FN void attend(const fv_args *a, const deform_values *values, const float *box,
+                  const float *offset, const float *weight, float *out)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], points = a->prob.dim[FV_DEFORM_POINTS];
     const size_t samples = points * a->prob.dim[FV_DEFORM_LEVELS];
@@ -186,14 +197,14 @@ FV_FN void attend(const fv_args *a, const float *values, const float *box, const
                 level++;
             }
             sum += e[p];
-            add_sample(&r, a, level, values, box, offset + 2 * (first + p), e[p]);
+            add_sample(&r, a, level, box, offset + 2 * (first + p), e[p]);
         }
-        sum_reads(out, &r, d);
+        sum_reads(out, values, &r, d);
     }
     scale_values(out, 1.f / sum, d);
 }
 
-void FV_NAME(fv_k_deform_f32)(const fv_args *a, const fv_call *c)
+FV_FN void deform_rows(const fv_args *a, const fv_call *c, enum fv_type type)
 {
     const size_t d = a->prob.dim[FV_ATTN_D];
     const size_t samples = (size_t)a->prob.dim[FV_DEFORM_LEVELS] * a->prob.dim[FV_DEFORM_POINTS];
@@ -202,10 +213,19 @@ void FV_NAME(fv_k_deform_f32)(const fv_args *a, const fv_call *c)
         const float *offset = (const float *)c->p[FV_DEFORM_OFFSET] + r * a->ld[FV_DEFORM_OFFSET];
         const float *weight = (const float *)c->p[FV_DEFORM_WEIGHT] + r * a->ld[FV_DEFORM_WEIGHT];
         float *out = (float *)c->p[FV_DEFORM_OUT] + r * a->ld[FV_DEFORM_OUT];
-        for (size_t h = 0; h < a->prob.heads; h++)
-            attend(a, (const float *)c->p[FV_DEFORM_VALUES] + h * d, box, offset + 2 * h * samples,
-                   weight + h * samples, out + h * d);
+        for (size_t h = 0; h < a->prob.heads; h++) {
+            const deform_values values = {c->p[FV_DEFORM_VALUES], type, h * d};
+            attend(a, &values, box, offset + 2 * h * samples, weight + h * samples, out + h * d);
+        }
     }
+}
+
+void FV_NAME(fv_k_deform_f32)(const fv_args *a, const fv_call *c)
+{
+    if (a->prob.in == FV_F32)
+        deform_rows(a, c, FV_F32);
+    else
+        deform_rows(a, c, FV_BF16);
 }
 
 /* ---- boxes ---- */

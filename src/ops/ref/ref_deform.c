@@ -23,6 +23,7 @@
  */
 #include <math.h>
 
+#include "base/half.h"
 #include "ops/contracts/softmax_attention.h"
 #include "ops/ref/ref_deform.h"
 #include "ops/ref/ref_kernels.h"
@@ -58,7 +59,7 @@ const fv_op fv_op_deform = {
             [FV_DEFORM_POINTS] = {"points"},
             [FV_DEFORM_LEVELS] = {"levels"},
             [FV_DEFORM_FROM] = {"from", FV_DIM_TOKENS}},
-    .operand = {[FV_DEFORM_VALUES] = {"VALUES", FV_ATTN_D, .heads = true},
+    .operand = {[FV_DEFORM_VALUES] = {"VALUES", FV_ATTN_D, .heads = true, .narrow = true},
                 [FV_DEFORM_BOX] = {"BOX", .columns = corners, .nature = FV_NATURE_FRACTION,
                                    .exact = true},
                 [FV_DEFORM_OFFSET] = {"OFFSET", .columns = offsets, .exact = true},
@@ -69,8 +70,8 @@ const fv_op fv_op_deform = {
 };
 
 /* Computes one head of a row from its offsets and weights. */
-static void attend(const fv_args *a, const float *values, const float *box, const float *offset,
-                   const float *weight, float *out)
+static void attend(const fv_args *a, const void *values, uint32_t head, const float *box,
+                   const float *offset, const float *weight, float *out)
 {
     const fv_deform_level *level = a->table;
     const uint32_t d = a->prob.dim[FV_ATTN_D], points = a->prob.dim[FV_DEFORM_POINTS];
@@ -90,7 +91,9 @@ static void attend(const fv_args *a, const float *values, const float *box, cons
         for (int n = 0; n < k.count; n++)
             for (uint32_t i = 0; i < d; i++)
                 out[i] +=
-                    e * k.part[n] * values[(l->first + k.row[n]) * a->ld[FV_DEFORM_VALUES] + i];
+                    e * k.part[n] *
+                    fv_value_get(values, a->prob.in,
+                                 (l->first + k.row[n]) * a->ld[FV_DEFORM_VALUES] + head * d + i);
     }
     for (uint32_t i = 0; i < d; i++)
         out[i] /= sum;
@@ -102,7 +105,7 @@ void fv_k_deform_f32_ref(const fv_args *a, const fv_call *c)
     const size_t samples = (size_t)a->prob.dim[FV_DEFORM_LEVELS] * a->prob.dim[FV_DEFORM_POINTS];
     for (size_t r = 0; r < c->rows; r++)
         for (size_t h = 0; h < a->prob.heads; h++)
-            attend(a, (const float *)c->p[FV_DEFORM_VALUES] + h * d,
+            attend(a, c->p[FV_DEFORM_VALUES], (uint32_t)h,
                    (const float *)c->p[FV_DEFORM_BOX] + r * a->ld[FV_DEFORM_BOX],
                    (const float *)c->p[FV_DEFORM_OFFSET] + r * a->ld[FV_DEFORM_OFFSET] +
                        h * 2 * samples,
