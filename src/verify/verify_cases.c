@@ -806,7 +806,7 @@ static void products_of_floats(fv_builder *b)
     for (uint32_t i = first, end = b->graph->steps; i < end; i++) {
         const fv_view in = b->graph->step[i].use[FV_GEMM_A].view;
         const uint32_t cols = b->graph->value[in.id].cols;
-        fv_emit_take(b, "take of floats", in, 0, fv_emit_rows(b, 1, cols), 1, cols);
+        fv_emit_act(b, "activation of floats", FV_EPI_RELU, in, fv_emit_rows(b, 1, cols), 1, cols);
     }
 }
 

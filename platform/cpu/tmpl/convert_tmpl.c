@@ -4,12 +4,20 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 
-FV_FN void rows(const fv_args *a, const fv_call *c, enum fv_type to, enum fv_type from)
+/* Copies rows of the input from `first` on. */
+FV_FN void rows_from(const fv_args *a, const fv_call *c, size_t first, enum fv_type to,
+                     enum fv_type from)
 {
+    const size_t ld = a->ld[FV_CONVERT_IN];
     for (size_t r = 0; r < c->rows; r++)
         fv_row_convert(fv_element(c->p[FV_CONVERT_OUT], to, r * a->ld[FV_CONVERT_OUT]), to,
-                       fv_element(c->p[FV_CONVERT_IN], from, r * a->ld[FV_CONVERT_IN]), from,
+                       fv_element(c->p[FV_CONVERT_IN], from, (first + r) * ld), from,
                        a->prob.dim[FV_ROW_C]);
+}
+
+FV_FN void rows(const fv_args *a, const fv_call *c, enum fv_type to, enum fv_type from)
+{
+    rows_from(a, c, 0, to, from);
 }
 
 void FV_NAME(fv_k_convert_any)(const fv_args *a, const fv_call *c)
@@ -37,10 +45,9 @@ void FV_NAME(fv_k_copy_f32)(const fv_args *a, const fv_call *c)
 
 void FV_NAME(fv_k_take_f32)(const fv_args *a, const fv_call *c)
 {
-    const size_t ld = a->ld[FV_TAKE_IN];
-    const float *in = (const float *)c->p[FV_TAKE_IN] + ((size_t)a->u[0] + c->row0) * ld;
-    float *out = c->p[FV_TAKE_OUT];
-    for (size_t r = 0; r < c->rows; r++)
-        fv_row_convert(out + r * a->ld[FV_TAKE_OUT], FV_F32, in + r * ld, FV_F32,
-                       a->prob.dim[FV_ROW_C]);
+    const size_t first = (size_t)a->u[0] + c->row0;
+    if (a->prob.in == FV_F32 && a->prob.out == FV_F32)
+        rows_from(a, c, first, FV_F32, FV_F32);
+    else
+        rows_from(a, c, first, a->prob.out, a->prob.in);
 }
