@@ -208,7 +208,7 @@ class Dense(unittest.TestCase):
             self.refused(says, DEPTH, Maker().depth_anything(), **changes)
         refused('"backbone_config" must be', backbone_config=None)
         refused('"backbone_config" must be', backbone_config="dinov2")
-        refused('_config.model_type" is "swin"', backbone={"model_type": "swin"})
+        refused('with a backbone of type "swin" is not supported; mask2former and upernet are', backbone={"model_type": "swin"})
         refused('_config.model_type" is "dinov2_with_registers"', backbone={"model_type": "dinov2_with_registers"})
         refused('"depth_estimation_type" must be', depth_estimation_type="inverse")
         refused('"max_depth" must be', max_depth=-1)

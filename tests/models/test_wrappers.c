@@ -296,24 +296,25 @@ static void unread_parts_are_said_in_one_line(void **state)
 
 static void messages_say_what_helps(void **state)
 {
-    static const char swin[] = "{\"model_type\":\"swin\"}", typo[] = "{\"model_type\":\"dinovv2\"}";
+    static const char other[] = "{\"model_type\":\"convnext\"}",
+                      typo[] = "{\"model_type\":\"dinovv2\"}";
     (void)state;
     write_renamed(dinov2, in_unknown, DINOV2_CONFIG(""));
     expect_failure(FOVEA_EFORMAT,
                    "add --prefix my.tower., or \"fovea\": {\"prefix\": \"my.tower.\"}");
-    write_renamed(dinov2, same, swin);
+    write_renamed(dinov2, same, other);
     expect_failure(FOVEA_ENOTSUP, "add \"fovea\": {\"model_type\": \"dinov2\"} to this file;");
-    write_renamed(dinov2, in_unknown, swin);
+    write_renamed(dinov2, in_unknown, other);
     expect_failure(FOVEA_ENOTSUP, "run it with --prefix my.tower.");
     write_renamed(dinov2, in_unknown,
-                  "{\"model_type\":\"swin\",\"fovea\":{\"prefix\":\"my.tower\"}}");
+                  "{\"model_type\":\"convnext\",\"fovea\":{\"prefix\":\"my.tower\"}}");
     expect_failure(FOVEA_ENOTSUP, "{\"model_type\": \"dinov2\"}, the type that");
     const struct line nothing[] = {{"x", 1, 1, {99}}, {NULL, 0, 0, {0}}};
     write_renamed(nothing, same, typo);
     expect_failure(FOVEA_ENOTSUP, "the most similar type is \"dinov2\"");
     write_renamed(nothing, same, "{\"model_type\":\"blip_2_vision_modell\"}");
     expect_failure(FOVEA_ENOTSUP, "the most similar type is \"blip_2_vision_model\"");
-    write_renamed(nothing, same, "{\"model_type\":\"swin\"}");
+    write_renamed(nothing, same, other);
     expect_failure(FOVEA_ENOTSUP, "is not supported; docs/models.md lists the");
     write_renamed(dinov2, same, "{\"model_type\":\"clip\"}");
     expect_failure(FOVEA_EFORMAT, "\"fovea\": {\"model_type\": \"dinov2\"}");
