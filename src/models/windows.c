@@ -12,9 +12,18 @@ fv_grid fv_windows_pad(const fv_grid *g, uint32_t side)
 
 /* Returns the stripe that `at` is in: 0 for all windows except the last; 1 or 2 for the two parts
  * of the last window, which the cyclic shift has made adjacent. */
-static uint32_t stripe(uint32_t at, uint32_t size, const fv_windows *w)
+static uint32_t stripe(uint32_t at, uint32_t size, uint32_t side, uint32_t shift)
 {
-    return at < size - w->side ? 0 : at < size - w->shift ? 1 : 2;
+    return at < size - side ? 0 : at < size - shift ? 1 : 2;
+}
+
+/* Returns the position, along one side of the grid, of what the shifted, padded grid has at `at`.
+ * Positions from `size` on are padding. */
+static uint32_t unshifted(uint32_t at, uint32_t size, uint32_t padded, uint32_t shift, bool first)
+{
+    if (first)
+        return at < size ? (at + shift) % size : at;
+    return (at + shift) % padded;
 }
 
 /* Returns the row of the token at (x, y) of the shifted, padded grid. */
@@ -29,27 +38,31 @@ static void fill(fv_windows *o, const fv_grid *padded)
     for (uint32_t y = 0; y < padded->height; y++)
         for (uint32_t x = 0; x < padded->width; x++) {
             const uint32_t row = row_of(o, padded, x, y);
-            const uint32_t from_y = (y + o->shift) % padded->height;
-            const uint32_t from_x = (x + o->shift) % padded->width;
+            const uint32_t from_y =
+                unshifted(y, o->grid.height, padded->height, o->shift.y, o->shift.first);
+            const uint32_t from_x =
+                unshifted(x, o->grid.width, padded->width, o->shift.x, o->shift.first);
             const bool inside = from_y < o->grid.height && from_x < o->grid.width;
             o->token[row] = inside ? from_y * o->grid.width + from_x : FV_GATHER_NONE;
             if (inside)
                 o->row[o->token[row]] = row;
             if (o->region)
-                o->region[row] = 3 * stripe(y, padded->height, o) + stripe(x, padded->width, o);
+                o->region[row] = 3 * stripe(y, padded->height, o->side, o->shift.y) +
+                                 stripe(x, padded->width, o->side, o->shift.x);
         }
 }
 
-fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint32_t shift)
+fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, fv_window_shift shift)
 {
+    const bool shifted = shift.x || shift.y;
     const fv_grid padded = fv_windows_pad(g, side);
     fv_windows w = {.grid = *g, .side = side, .shift = shift, .rows = fv_grid_tokens(&padded)};
     /* Windows as wide as the grid are contiguous already. */
-    if (shift == 0 && side == g->width && w.rows == fv_grid_tokens(g))
+    if (!shifted && side == g->width && w.rows == fv_grid_tokens(g))
         return w;
     w.token = fv_emit_table(b, w.rows);
     w.row = fv_emit_table(b, fv_grid_tokens(g));
-    w.region = shift ? fv_emit_table(b, w.rows) : NULL;
+    w.region = shifted ? fv_emit_table(b, w.rows) : NULL;
     if (b->status == FOVEA_OK)
         fill(&w, &padded);
     return w;
@@ -58,10 +71,12 @@ fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint3
 const uint32_t *fv_windows_places(fv_builder *b, const fv_windows *w)
 {
     const fv_grid padded = fv_windows_pad(&w->grid, w->side);
+    const fv_window_shift s = w->shift;
     uint32_t *place = w->token ? fv_emit_table(b, w->rows) : NULL;
     for (uint32_t y = 0; place && y < padded.height; y++)
         for (uint32_t x = 0; x < padded.width; x++)
-            place[(y + w->shift) % padded.height * padded.width + (x + w->shift) % padded.width] =
+            place[unshifted(y, w->grid.height, padded.height, s.y, s.first) * padded.width +
+                  unshifted(x, w->grid.width, padded.width, s.x, s.first)] =
                 row_of(w, &padded, x, y);
     return place;
 }

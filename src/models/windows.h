@@ -8,11 +8,17 @@
 
 #include "graph/emit.h"
 
+/* A cyclic shift of the grid to the left and upwards, in tokens. */
+typedef struct fv_window_shift {
+    uint32_t x, y;
+    bool first; /* the grid is shifted before it is padded, not after it */
+} fv_window_shift;
+
 /* The order of tokens when windows are stored one after the other. */
 typedef struct fv_windows {
-    fv_grid grid; /* grid of the tokens */
-    /* side of a window; cyclic shift of the grid to the left and upwards; both in tokens */
-    uint32_t side, shift;
+    fv_grid grid;  /* grid of the tokens */
+    uint32_t side; /* side of a window, in tokens */
+    fv_window_shift shift;
     uint32_t rows; /* number of tokens in all windows */
     /* NULL if the grid's tokens are in that order already. */
     uint32_t *token; /* token of row r; FV_GATHER_NONE if the row is padding */
@@ -30,7 +36,7 @@ static inline uint32_t fv_windows_whole(uint32_t n, uint32_t of)
 /* Returns `g` padded to whole windows. */
 fv_grid fv_windows_pad(const fv_grid *g, uint32_t side);
 /* Makes the windows of a grid. The caller must not use them if the builder has failed. */
-fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint32_t shift);
+fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, fv_window_shift shift);
 
 /* Returns, for every position of the padded grid, its row, with the shift undone. Returns NULL if
  * rows are in that order already or the builder has failed. */

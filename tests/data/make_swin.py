@@ -77,10 +77,10 @@ def backbone(root):
     save(folder, x, {"stage%d" % (i + 1): rows(f) for i, f in enumerate(y.feature_maps)})
 
 
-def of_timm(root, name, original):
+def of_timm(root, name, original=False, size=(48, 48), window=6, depths=(2, 2, 1)):
     """timm's names, or those of the original code."""
     folder, g = begin(root, name, 3)
-    sizes = dict(img_size=48, patch_size=4, embed_dim=8, depths=(2, 2, 1), num_heads=(2, 2, 4), window_size=6,
+    sizes = dict(img_size=size, patch_size=4, embed_dim=8, depths=depths, num_heads=(2, 2, 4), window_size=window,
                  mlp_ratio=2, num_classes=7)
     model = timm.models.swin_transformer.SwinTransformer(**sizes).eval()
     scramble(model, g)
@@ -93,11 +93,11 @@ def of_timm(root, name, original):
             weights["head." + part] = weights.pop("head.fc." + part)
     save_file(weights, os.path.join(folder, "model.safetensors"))
     config = {"architecture": "swin_tiny_patch4_window7_224", "num_classes": 7, "num_features": 32,
-              "pretrained_cfg": {"input_size": [3, 48, 48], "mean": [0.5] * 3, "std": [0.5] * 3,
+              "pretrained_cfg": {"input_size": [3, *size], "mean": [0.5] * 3, "std": [0.5] * 3,
                                  "interpolation": "bicubic", "crop_pct": 0.9}}
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
         json.dump(config, f, indent=2)
-    x = torch.randn((1, 3, 48, 48), generator=g)
+    x = torch.randn((1, 3, *size), generator=g)
     double = model.double()
     norm = double.forward_features(x.double())
     save(folder, x, {"logits": double(x.double()), "norm": norm.flatten(1, 2)})
@@ -109,8 +109,10 @@ def main():
     with torch.no_grad():
         classifier(sys.argv[1])
         backbone(sys.argv[1])
-        of_timm(sys.argv[1], "timm-swin-01", False)
-        of_timm(sys.argv[1], "timm-swin-02", True)
+        of_timm(sys.argv[1], "timm-swin-01")
+        of_timm(sys.argv[1], "timm-swin-02", original=True)
+        # windows that do not divide the grids; the last one shifts only in one direction
+        of_timm(sys.argv[1], "timm-swin-03", size=(40, 56), window=3, depths=(2, 2, 2))
 
 
 main()

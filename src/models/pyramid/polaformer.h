@@ -52,6 +52,7 @@ typedef struct fv_pola {
     /* a position table with the right number of rows is used without resizing, on any grid */
     bool by_count;
     bool always_shift; /* Swin: odd blocks shift on grids that are not larger than a window too */
+    bool of_timm;      /* Swin: shifts follow timm's rules */
     fv_pola_stage stage[FV_POLA_STAGES];
     fv_layer norm; /* Swin: before the head; absent in dense backbones */
     fv_layer head; /* may be absent */

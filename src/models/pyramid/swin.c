@@ -8,7 +8,8 @@
  *   windows  They keep their size, so that their tables apply unchanged. The normalised grid is
  *            padded in the same way to whole windows, then shifted. The zeros are keys like others.
  *   shift    Odd blocks shift. Outside of backbones, they do so only if both sides of the grid are
- *            larger than the window.
+ *            larger than the window. With timm's names, each side is shifted if it is larger, and
+ *            the grid is padded after the shift, as in timm.
  *   merging  An odd grid is padded before the norm.
  *   position_embeddings  They are resized bicubically (not antialiased). */
 #include <math.h>
@@ -89,6 +90,7 @@ static const struct names layouts[] = {
 typedef struct reader {
     fv_pola_reader r;
     const struct names *n;
+    bool merges_late; /* at the begin of a stage, as timm does, not at the end of the one before */
 } reader;
 
 /* A name with a number in it. */
@@ -118,7 +120,10 @@ static fovea_status find_layout(reader *r)
             r->n = n;
             FV_TRY(fv_reader_enter(t, r->r.prefix));
             r->r.outer = *t;
-            return fv_reader_enter(t, *prefix);
+            FV_TRY(fv_reader_enter(t, *prefix));
+            r->merges_late = n->begins && !fv_reader_find(t, numbered(n->merging, 0).text,
+                                                          "reduction.", "weight");
+            return FOVEA_OK;
         }
     }
     return fv_reader_fail_names(t, "a Swin",
@@ -270,9 +275,7 @@ static fovea_status read_merging(reader *r, uint32_t i)
 {
     fv_pola_stage *s = &r->r.p->stage[i];
     fv_tensor_reader *t = &r->r.t;
-    const bool begins =
-        r->n->begins && !fv_reader_find(t, numbered(r->n->merging, 0).text, "reduction.", "weight");
-    const name prefix = numbered(r->n->merging, begins ? i : i - 1);
+    const name prefix = numbered(r->n->merging, r->merges_late ? i : i - 1);
     FV_TRY(fv_reader_norm(&s->embed_ln, t, prefix.text, "norm.", 4 * s[-1].width));
     return fv_reader_matrix(&s->embed.w, t, prefix.text, "reduction.", "weight", s->width,
                             4 * s[-1].width);
@@ -403,7 +406,9 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     FV_TRY(fv_fields_check(config, &r.r.config, &own, fields));
     FV_TRY(read_roles(&r));
     FV_TRY(check_norms(&r));
-    r.r.p->always_shift |= m->decoder != NULL;
+    fv_pola *p = r.r.p;
+    p->always_shift |= m->decoder != NULL;
+    p->of_timm = r.merges_late && !p->always_shift;
     return fv_swin_list_outputs(&r.r);
 }
 

@@ -48,11 +48,26 @@ struct orders {
     uint32_t count;
 };
 
-static const fv_windows *find_order(const fv_pola_context *c, uint32_t shift, struct orders *known)
+/* Returns the shift of the block's windows. Outside of backbones, a side of the grid that is not
+ * larger than a window prevents it: for timm only along this side. */
+static fv_window_shift shift_of(const fv_pola_context *c)
 {
-    for (uint32_t i = 0; i < known->count; i++)
-        if (known->order[i].side == c->w->window && known->order[i].shift == shift)
-            return &known->order[i];
+    const uint32_t window = c->w->window, shift = c->w->shift;
+    const bool always = c->p->always_shift, timm = c->p->of_timm;
+    const bool wide = c->grid.width > window, high = c->grid.height > window;
+    return (fv_window_shift){.x = always || (wide && (high || timm)) ? shift : 0,
+                             .y = always || (high && (wide || timm)) ? shift : 0,
+                             .first = timm};
+}
+
+static const fv_windows *find_order(const fv_pola_context *c, struct orders *known)
+{
+    const fv_window_shift shift = shift_of(c);
+    for (uint32_t i = 0; i < known->count; i++) {
+        const fv_windows *o = &known->order[i];
+        if (o->side == c->w->window && o->shift.x == shift.x && o->shift.y == shift.y)
+            return o;
+    }
     fv_windows *w = &known->order[known->count++];
     *w = fv_windows_make(c->b, &c->grid, c->w->window, shift);
     return w;
@@ -151,8 +166,7 @@ static fv_view attend_windows(const fv_pola_context *c, const fv_windows *order,
 static void attend(fv_pola_context *c, struct orders *known)
 {
     const fv_pola_block *w = c->w;
-    const bool larger = c->grid.width > w->window && c->grid.height > w->window;
-    const fv_windows *order = find_order(c, larger || c->p->always_shift ? w->shift : 0, known);
+    const fv_windows *order = find_order(c, known);
     if (c->b->status != FOVEA_OK)
         return;
     const fv_view normed =

@@ -434,7 +434,7 @@ static void attend_windows(context *c, const fv_sam_block *w)
 {
     fv_builder *b = c->b;
     if (!c->windows.rows)
-        c->windows = fv_windows_make(b, &b->options->grid, w->window, 0);
+        c->windows = fv_windows_make(b, &b->options->grid, w->window, (fv_window_shift){0});
     if (b->status != FOVEA_OK)
         return;
     const uint32_t rows = c->windows.rows, width = c->s->width;

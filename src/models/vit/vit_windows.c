@@ -47,7 +47,7 @@ static void make_windows(fv_vit_stream *c)
     fv_windows *w = &c->windows;
     if (w->rows)
         return;
-    *w = fv_windows_make(c->b, &c->b->options->grid, c->v->window, 0);
+    *w = fv_windows_make(c->b, &c->b->options->grid, c->v->window, (fv_window_shift){0});
     if (w->rows > fv_grid_tokens(&w->grid))
         c->absent = fv_emit_table(c->b, w->rows);
     for (uint32_t i = 0; c->absent && c->b->status == FOVEA_OK && i < w->rows; i++)
