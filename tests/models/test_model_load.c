@@ -655,6 +655,24 @@ static void synthetic_models_have_the_published_sizes(void **state)
     assert_int_equal(names, sizeof published / sizeof *published); /* no model is missing */
 }
 
+/* Decoders over a Swin have the numbers of parameters of transformers' classes without the last
+ * norm of the backbone and without an auxiliary head. */
+static void decoders_have_the_published_sizes(void **state)
+{
+    static const struct {
+        const char *path;
+        uint64_t parameters;
+    } published[] = {{"synthetic:swin-t-mask2former", 47439633},
+                     {"synthetic:swin-l384-mask2former", 215488779},
+                     {"synthetic:swin-t-upernet", 59018064}};
+    (void)state;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        fovea_model *m = load(published[i].path);
+        assert_int_equal(m->info.parameters, published[i].parameters);
+        fovea_model_free(m);
+    }
+}
+
 /* ---- real checkpoints ---- */
 
 static void golden_checkpoints_load(void **state)
@@ -741,6 +759,7 @@ int main(void)
         cmocka_unit_test(image_processors_are_read),
         cmocka_unit_test(synthetic_models_load),
         cmocka_unit_test(synthetic_models_have_the_published_sizes),
+        cmocka_unit_test(decoders_have_the_published_sizes),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
