@@ -22,7 +22,8 @@ char **foveafilter_found_outputs(const fovea_model *model)
     GPtrArray *names = g_ptr_array_new();
     for (gsize i = 0; (name = fovea_model_output(model, i)); i++)
         if (g_str_equal(name, "logits") || g_str_equal(name, "pred_boxes") ||
-            g_str_has_prefix(name, "cls.") || g_str_has_prefix(name, "box."))
+            g_str_equal(name, "pred_scores") || g_str_has_prefix(name, "cls.") ||
+            g_str_has_prefix(name, "box."))
             g_ptr_array_add(names, g_strdup(name));
     g_ptr_array_add(names, NULL);
     return (char **)g_ptr_array_free(names, FALSE);

@@ -27,16 +27,16 @@ static inline uint before(float x, uint i, float y, uint k)
 
 #if FV_COMPILES(topk)
 /* Every work-item has a candidate and counts those that rank before it, which gives its position in
- * the result. u.s1: a table has the rows of the candidates. */
+ * the result. It stops when there are enough of them. u.s1: a table has the candidates' places. */
 FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
 {
-    const uint me = get_global_id(0), count = u.s0;
+    const uint me = get_global_id(0), count = u.s0, columns = dim.s2, end = row0 + rows;
     const uint mine = min(me, count - 1), own = u.s1 ? table[mine] : mine;
-    const float x = FV_GET(0, FV_AT(0, own));
+    const float x = FV_GET(0, FV_AT(0, own / columns) + own % columns);
     uint rank = 0;
-    for (uint k = 0; k < count; k++) {
-        const uint row = u.s1 ? table[k] : k;
-        rank += before(FV_GET(0, FV_AT(0, row)), row, x, own);
+    for (uint k = 0; k < count && rank < end; k++) {
+        const uint place = u.s1 ? table[k] : k;
+        rank += before(FV_GET(0, FV_AT(0, place / columns) + place % columns), place, x, own);
     }
     if (me >= count)
         rank = me;

@@ -142,7 +142,8 @@ FOVEA_API void fovea_model_free(fovea_model *model);
 /* Returns the name of synthetic model `index`, from 0, for "synthetic:NAME", or NULL past the end.
  * The string is static. Two kinds of names are not listed: "block-WIDTHxHEADSxRATIO", a ViT of one
  * block with patches of 2 x 2 pixels, for benchmarks; and the name of a pyramid (mavit, nalaformer,
- * pola) followed by -fpn, -upernet or -retinanet, the head for a dense task. */
+ * pola) followed by -fpn, -upernet, -retinanet, -mask-rcnn or -cascade-rcnn, the head for a dense
+ * task. */
 FOVEA_API const char *fovea_model_synthetic(size_t index);
 /* Returns the name of attention `index`, from 0, for fovea_plan_options.attention, or NULL past the
  * end. The string is static. All names except softmax may be preceded by "sla-". */
@@ -298,7 +299,7 @@ typedef struct fovea_model_info { /* More than 25 fields: a report, which grows 
     uint64_t mapped_bytes; /* mapped bytes of the checkpoint */
     uint32_t boxes;        /* maximum number of boxes per picture; 0: not a detector */
     uint32_t keypoints;    /* key points of a person; 0: not a pose model */
-    uint32_t masks;        /* number of queries with a mask; 0: no masks */
+    uint32_t masks;        /* number of queries or boxes with a mask; 0: no masks */
     uint32_t metric;       /* 1: depth is in metres */
     uint32_t vocabulary;   /* number of token ids of a language model; 0: not a language model */
     uint32_t sequence;     /* 1: the model reads sequences, not pictures: fovea_sequence_create */
@@ -382,11 +383,14 @@ FOVEA_API const char *fovea_model_keypoint(const fovea_model *model, uint32_t i)
  *                       the picture: RF-DETR
  *   pred_masks          rows of a grid finer than that of the patches, a column for each query:
  *                       RF-DETR for instance segmentation
- *   cls.0, .., box.0, ..  a row for each place of a level: for each anchor the logits of all
- *                       classes, and four numbers of which fovea_detections makes a box: RetinaNet
- *   logits              logits of the next token: language models, which have sequences instead
- *                       of plans, see sequences.h
- *   output              rows of a single token mixer, also with sequences */
+ *   pred_scores, pred_boxes, pred_masks  a row for each box, best first: its score and class, of
+ *                       which -1 means no box; its left, top, right and bottom edge in pixels of
+ * the picture that was run. One column with the probabilities of the cells of each box, row by row:
+ * Mask R-CNN and Cascade Mask R-CNN cls.0, .., box.0, ..  a row for each place of a level: for each
+ * anchor the logits of all classes, and four numbers of which fovea_detections makes a box:
+ * RetinaNet logits              logits of the next token: language models, which have sequences
+ * instead of plans, see sequences.h output              rows of a single token mixer, also with
+ * sequences */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 
 /* Changes a preprocessing so that its result has width x height pixels, with the same filter. A

@@ -272,10 +272,14 @@ typedef enum fovea_output_kind {
     FOVEA_OUTPUT_LOGITS,    /* one row: logits of the picture's classes */
     FOVEA_OUTPUT_DEPTH,     /* one column: depth at each position of the grid */
     FOVEA_OUTPUT_CLASS_MAP, /* logits of classes at each position of the grid */
-    FOVEA_OUTPUT_MASKS,     /* a column for each query: logits of positions being inside its mask */
+    FOVEA_OUTPUT_MASKS, /* a column for each query: logits of positions being inside its mask. Of
+                           an R-CNN, the probabilities of each box's cells, one box after the
+                           other */
     FOVEA_OUTPUT_MASK_CLASSES, /* a row for each query: logits of classes; last column: no object */
-    FOVEA_OUTPUT_BOXES,        /* four numbers for each anchor or query */
-    FOVEA_OUTPUT_BOX_CLASSES,  /* logits of classes, for the same anchors or queries */
+    FOVEA_OUTPUT_BOXES,        /* four numbers for each anchor or query; of an R-CNN, the edges of
+                                  each box */
+    FOVEA_OUTPUT_BOX_CLASSES,  /* logits of classes, for the same anchors or queries; of an R-CNN,
+                                  the score and the class of each box, or -1 */
     FOVEA_OUTPUT_KEYPOINTS,    /* a column for each key point: its heat map */
     FOVEA_OUTPUT_MASK_SCORES,  /* one row: the estimated quality of each mask, see prompts.h */
 } fovea_output_kind;

@@ -101,7 +101,8 @@ typedef struct fovea_mask_options {
 typedef struct fovea_mask {
     uint32_t label;       /* class, which fovea_model_label names */
     float score;          /* from 0 to 1 */
-    uint32_t query;       /* column of the output of FOVEA_OUTPUT_MASKS */
+    uint32_t query;       /* column of the output of FOVEA_OUTPUT_MASKS; of an R-CNN, row of its
+                             box */
     float x1, y1, x2, y2; /* left, top, right and bottom edge of its pixels */
     uint64_t area;        /* area in pixels of the frame */
 } fovea_mask;
@@ -130,7 +131,8 @@ typedef struct fovea_mask {
  * transformers finds them. A mask has the class and the score of a box that fovea_detections finds,
  * whose row in the output of FOVEA_OUTPUT_BOXES is `query`, and the pixels whose logit is above 0.
  * With FOVEA_MASKS_PANOPTIC, each pixel belongs to the first of the masks that contain it. Masks
- * without pixels are left out.
+ * without pixels are left out. Of an R-CNN, a mask has the pixels whose probability is at least 0.5
+ * after the cells of its box were interpolated, as in mmdetection.
  *
  * A detector finds at most fovea_model_info.boxes masks, another model fovea_model_info.masks.
  * *count receives the number of masks, at most `capacity`, the number of elements of `masks`;
@@ -142,8 +144,9 @@ FOVEA_API fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, s
                                    const fovea_mask_options *options, fovea_mask *masks,
                                    size_t capacity, size_t *count, uint16_t *map,
                                    size_t map_capacity);
-/* Computes the mask of one query over the pixels of the frame: 1 where the logit is above 0, else
- * 0. `capacity` is the number of elements of `inside`. */
+/* Computes the mask of one query, or of one box of an R-CNN, over the pixels of the frame: 1 where
+ * the logit is above 0 or the probability at least 0.5, else 0. `capacity` is the number of
+ * elements of `inside`. */
 FOVEA_API fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                          uint32_t query, uint8_t *inside, size_t capacity);
 
@@ -157,7 +160,8 @@ typedef struct fovea_detection {
 
 /* Finds the boxes of a detector in a frame, in descending order of scores, at most
  * fovea_model_info.boxes of them. The outputs must include all of cls.0, box.0, cls.1, ..., or
- * logits and pred_boxes. *count receives the number of boxes, at most `capacity`, which is the
+ * logits and pred_boxes, or pred_scores and
+ * pred_boxes. *count receives the number of boxes, at most `capacity`, which is the
  * number of elements of `boxes`; further boxes are left out. Boxes with equal scores have a fixed
  * order; NaN and infinities give no boxes. Returns ENOTSUP if the model is not a detector. */
 FOVEA_API fovea_status fovea_detections(fovea_plan *plan, const fovea_output *outs, size_t n_outs,

@@ -335,6 +335,7 @@ class Model(Handle):
             can = self.outputs
             levels = tuple(o for o in can if o.startswith(("cls.", "box.")))
             tasks = (levels, ("logits", "pred_boxes", "pred_masks"), ("logits", "pred_boxes"),
+                     ("pred_scores", "pred_boxes", "pred_masks"), ("pred_scores", "pred_boxes"),
                      ("masks_queries_logits", "class_queries_logits"))
             self._task_outputs = next((t for t in tasks if t and set(t) <= set(can)), ())
         return self._task_outputs

@@ -141,7 +141,8 @@ class Plan(Handle):
 
     def detections(self, picture: Any, most: int = 10000) -> List[Detection]:
         """Boxes that a detector finds in one picture, best first, at most `most`, in pixels of `picture`.
-        The plan must have as outputs all of "cls.0", "box.0", ..., or "logits" and "pred_boxes"."""
+        The plan must have as outputs all of "cls.0", "box.0", ..., or "logits" and "pred_boxes",
+        or "pred_scores" and "pred_boxes"."""
         return self._detections(self._run(self._seen(picture)), most)
 
     def depth(self, picture: Any, unit: Optional[float] = None) -> npt.NDArray[Any]:
@@ -159,7 +160,8 @@ class Plan(Handle):
               overlap_threshold: float = 0, stuff: Sequence[int] = (), most: int = 1000) -> Masks:
         """Masks that a segmenter finds in one picture. `rule`: "panoptic" or "instance". Thresholds of 0 mean
         transformers' values. Masks with the same class are merged if the class is in `stuff`. Needs the outputs
-        "masks_queries_logits" and "class_queries_logits", or of a detector "logits", "pred_boxes" and "pred_masks";
+        "masks_queries_logits" and "class_queries_logits", or of a detector "logits" or "pred_scores",
+        "pred_boxes" and "pred_masks";
         its masks are those of its boxes, and only `threshold` applies to them."""
         return self._masks(self._run(self._seen(picture)), rule, threshold, mask_threshold, overlap_threshold,
                            stuff, most)

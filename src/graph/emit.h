@@ -300,6 +300,11 @@ void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c);
 void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t *table,
                     uint32_t parts, fv_view res, fv_view out, uint32_t rows, uint32_t cols);
 
+/* Returns the rows of several values, one value after the other. `rows` are their numbers of rows.
+ * With `exact`, all steps write one value, which therefore stays float32. */
+fv_view fv_emit_concatenate(fv_builder *b, const char *label, const fv_view *part,
+                            const uint32_t *rows, uint32_t parts, uint32_t cols, bool exact);
+
 /* Computes the means of the complete grid `from` over columns x lines areas: ADAPTIVE_POOL. */
 void fv_emit_adaptive_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
                            uint32_t columns, uint32_t lines, fv_view out, uint32_t cols);
@@ -479,11 +484,11 @@ fv_view fv_emit_unfold(fv_builder *b, const char *label, fv_view in, uint32_t si
 
 /* Computes the maximum of every row of `in`, as (rows, 1). */
 fv_view fv_emit_row_max(fv_builder *b, const char *label, fv_view in, uint32_t rows, uint32_t cols);
-/* Finds the `k` largest of `from` numbers, in descending order, and returns their row numbers as
- * floats, (k, 1); -1 fills the result if there are fewer. `table` lists the `count` rows that may
- * be chosen, in ascending order; NULL means all. */
-fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t k,
-                     const uint32_t *table, uint32_t count);
+/* Finds the `k` largest values of `from` rows, `columns` wide, in descending order, and returns
+ * their places, row * columns + column, as floats, (k, 1); -1 fills the result if there are fewer.
+ * `table` lists the `count` places that may be chosen, in ascending order; NULL means all. */
+fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t columns,
+                     uint32_t k, const uint32_t *table, uint32_t count);
 /* Gathers rows of `in`, or of the weight w if it is set; rows are `cols` wide. `index` has the row
  * numbers, of which -1 gives a row of zeros. If index.id is FV_NO_VALUE, the first `rows` rows are
  * taken. `from` is the number of rows in `in`. */
@@ -518,5 +523,47 @@ fv_view fv_emit_deform(fv_builder *b, const char *label, const fv_deform *d);
  * exp(delta). */
 void fv_emit_refine(fv_builder *b, const char *label, fv_view box, fv_view delta, fv_view out,
                     uint32_t rows);
+
+/* ---- regions (emit_regions.c) ---- */
+
+/* Makes regions (left, top, right, bottom, score, class) of scores, by moving and scaling `region`
+ * or, if its id is FV_NO_VALUE, the anchors of a grid. Rows without a region have the class -1. */
+typedef struct fv_region_scores {
+    fv_view index;          /* places of the scores, as fv_emit_topk returns them; or FV_NO_VALUE */
+    fv_view scores, delta;  /* `from` rows of `columns` scores, and of 4 * deltas numbers */
+    fv_view region;         /* `from` regions */
+    uint32_t rows;          /* regions to make */
+    bool largest;           /* without index: of the largest score of each row, not of all scores */
+    uint32_t from, columns; /* rows and columns of the scores */
+    uint32_t deltas;        /* columns, or 1 if all columns share the numbers */
+    const float (*anchor)[4]; /* boxes in the first cell, for each column */
+    uint32_t width, of_class; /* width of the grid, and class of the anchors' regions */
+    float stride;             /* distance of adjacent cells' anchors */
+    const float *mean, *std;  /* four each: mean and standard deviation of the numbers */
+    float size[2];            /* width and height of the picture, to which regions are clipped */
+    float score, side; /* must be exceeded by the score and, unless negative, by both sides */
+} fv_region_scores;
+fv_view fv_emit_candidates(fv_builder *b, const char *label, const fv_region_scores *k);
+/* Keeps the best of `from` regions, at most `most`, in descending order of scores. Leaves out those
+ * that overlap a better one of the same class by more than the threshold. */
+fv_view fv_emit_suppress(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t most,
+                         float threshold);
+/* Computes size x size cells of each region, row by row, from the level that suits its size. */
+typedef struct fv_roi_align {
+    fv_view region, level[6];
+    fv_grid grid[6];
+    float stride[6];    /* pixels between adjacent values of a level */
+    float finest_scale; /* root of the area, in pixels, up to twice which regions use level 0 */
+    uint32_t regions, levels, channels, size;
+} fv_roi_align;
+fv_view fv_emit_roi_align(fv_builder *b, const char *label, const fv_roi_align *r);
+/* Computes out = res + factor * sigmoid of the logit of the region's class, for each of its cells.
+ * res.id is FV_NO_VALUE if there is no such addend; out may be res. */
+typedef struct fv_class_mask {
+    fv_view in, region, res, out;
+    uint32_t regions, cells, classes; /* classes: columns of `in`; 1: the same for every class */
+    float factor;
+} fv_class_mask;
+void fv_emit_class_mask(fv_builder *b, const char *label, const fv_class_mask *m);
 
 #endif

@@ -14,13 +14,14 @@ fv_view fv_emit_row_max(fv_builder *b, const char *label, fv_view in, uint32_t r
     return out;
 }
 
-fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t k,
-                     const uint32_t *table, uint32_t count)
+fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t columns,
+                     uint32_t k, const uint32_t *table, uint32_t count)
 {
     const fv_view out = fv_emit_rows(b, k, 1);
     fv_step *s = fv_emit_step(b, FV_OP_TOPK, k, label);
     s->prob.dim[FV_TOPK_FROM] = from;
-    s->u[0] = table ? count : from;
+    s->prob.dim[FV_TOPK_COLUMNS] = columns;
+    s->u[0] = table ? count : from * columns;
     s->u[1] = table != NULL;
     s->table = table;
     s->align = k; /* one call selects all k rows */

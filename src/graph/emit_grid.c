@@ -234,6 +234,25 @@ void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t
     fv_use_value(s, FV_GATHER_RES, res, FV_KIND_ROW);
 }
 
+fv_view fv_emit_concatenate(fv_builder *b, const char *label, const fv_view *part,
+                            const uint32_t *rows, uint32_t parts, uint32_t cols, bool exact)
+{
+    uint32_t first = 0, all = 0;
+    fv_view before = FV_NO_VIEW;
+    for (uint32_t k = 0; k < parts; k++)
+        all += rows[k];
+    for (uint32_t k = 0; k < parts; k++) {
+        uint32_t *table = fv_emit_table(b, all);
+        for (uint32_t i = 0; table && i < all; i++)
+            table[i] = i >= first && i - first < rows[k] ? i - first : FV_GATHER_NONE;
+        const fv_view out = exact && k > 0 ? before : fv_emit_rows(b, all, cols);
+        fv_emit_gather(b, label, part[k], table, 1, before, out, all, cols);
+        before = out;
+        first += rows[k];
+    }
+    return before;
+}
+
 void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,
                   uint32_t rows, uint32_t cols)
 {

@@ -18,10 +18,16 @@ struct fv_graph;
  * With queries, as in DETR: there are one level and one anchor. For every query, output "logits"
  * contains a row with the logits of all classes. "pred_boxes" contains the centre, width and height
  * of its box as fractions of the picture's size. nms_pre and max_per_img are equal, and there is no
- * suppression. */
+ * suppression.
+ *
+ * With regions, as in mmdetection's R-CNNs: the model itself suppresses boxes, and outputs those
+ * that are left, best first. "pred_scores" contains the score and the class of each, of which -1
+ * means that there is no box, and "pred_boxes" its x1, y1, x2, y2 in pixels of the picture. There
+ * are one level and one anchor, and nms_pre and max_per_img are equal. */
 typedef struct fv_detection {
     uint32_t levels, anchors, classes;
-    bool of_queries;
+    bool of_queries, of_regions;
+    uint32_t mask_size;                     /* regions: cells along a side of a box's mask, or 0 */
     float stride[FV_LEVELS];                /* pixels between adjacent cells */
     float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1, y1, x2, y2 of the first cell's anchors */
     float mean[4], std[4]; /* mean and standard deviation of each of the four numbers of a box */

@@ -49,7 +49,8 @@ static const char pyramids[] =
     "id2label image_size img_size in_chans kernel_size la_sr_ratios label2id layer_init_values "
     "layerscales mlp_ratio mlp_ratios model_type neck num_classes num_heads out_features "
     "out_indices "
-    "patch_norm patch_size pretrained pretrained_cfg projection qk_scale qkv_bias sr_ratios "
+    "patch_norm patch_size pretrained pretrained_cfg projection qk_scale qkv_bias roi_head "
+    "rpn_head sr_ratios "
     "test_cfg torch_dtype train_cfg transformers_version use_checkpoint window_size";
 
 /* Fails with FOVEA_ENOTSUP and a message that names the file's quantisation method. */

@@ -99,7 +99,7 @@ enum fv_flag {
     FV_FLAG_CENTRED = 1u << 21,       /* SCAN: MALA, whose state has means and a covariance
                                          instead of sums */
     FV_FLAG_LARGEST = 1u << 22,       /* MEAN_REDUCE, MEAN_MERGE: compute the maximum instead of
-                                         the mean */
+                                         the mean; CANDIDATES: only the largest score of a row */
     FV_FLAG_CENTRES = 1u << 23,       /* DEFORM: BOX has only centres, and offsets are in values
                                          of a level */
 };

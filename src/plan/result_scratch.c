@@ -44,9 +44,12 @@ static uint64_t classes_of(const fv_graph *g)
 static uint64_t map_floats(const fovea_plan *p, const fv_wanted *map, uint32_t width)
 {
     const fv_graph *g = &p->graph;
+    const fv_detection *d = p->model->detection;
     const uint64_t queries = g->value[map->value].cols, n = classes_of(g);
     uint64_t floats = line_floats(g, map);
-    if (map->kind == FOVEA_OUTPUT_MASKS && (n || p->model->detection || p->model->prompts)) {
+    if (d && d->of_regions)
+        return d->mask_size + (uint64_t)d->max_per_img * WORK_FLOATS + 1;
+    if (map->kind == FOVEA_OUTPUT_MASKS && (n || d || p->model->prompts)) {
         const uint64_t scores = queries * n + (2ull * width + 1) * n;
         const uint64_t records = 3ull * width * queries + queries * WORK_FLOATS + 1;
         floats += scores > records ? scores : records;
@@ -115,9 +118,14 @@ fv_class_scratch fv_result_scratch_classes(const fovea_plan *p)
 fv_mask_scratch fv_result_scratch_masks(const fovea_plan *p)
 {
     const fv_result_scratch *s = &p->run.results;
+    const fv_detection *d = p->model->detection;
     const fv_wanted *map = map_of(&p->graph);
     const uint64_t columns = p->graph.value[map->value].cols, width = fv_mask_canvas(p).width;
     const uint64_t all = line_floats(&p->graph, map);
+    if (d && d->of_regions)
+        return (fv_mask_scratch){
+            .line = s->floats,
+            .work = (fv_query_mask *)(void *)(s->floats + fv_round_up(d->mask_size, 2))};
     return (fv_mask_scratch){
         .line = s->floats,
         .wide = s->floats + all,

@@ -68,7 +68,7 @@ typedef struct fv_mask_scratch {
     float *line, *wide, *pixel;
     float *inside[2]; /* Mask2Former: two lines of the canvas, width x queries */
     fv_between *columns;
-    fv_query_mask *work; /* queries */
+    fv_query_mask *work; /* queries; of an R-CNN, boxes, and `line` has a row of a box's mask */
 } fv_mask_scratch;
 fv_class_scratch fv_result_scratch_classes(const struct fovea_plan *p);
 fv_mask_scratch fv_result_scratch_masks(const struct fovea_plan *p);

@@ -1,4 +1,6 @@
 /* detections.c: fovea_detections: makes records from the boxes in a detector's outputs. */
+#include <string.h>
+
 #include "models/detection.h"
 #include "models/model.h"
 #include "run/boxes.h"
@@ -28,6 +30,30 @@ static void place_in_frame(fovea_detection *boxes, size_t n, const fovea_plan_in
     }
 }
 
+/* Finds the boxes that an R-CNN outputs, which are in order. Returns their number, of which at most
+ * `capacity` are written. */
+static fovea_status find_regions(size_t *n, const fovea_plan *p, const fovea_output *outs,
+                                 fovea_detection *boxes, size_t capacity)
+{
+    fv_task_output score, box;
+    FV_TRY(fv_task_output_of(&score, p, outs, FOVEA_OUTPUT_BOX_CLASSES, "pred_scores"));
+    FV_TRY(fv_task_output_of(&box, p, outs, FOVEA_OUTPUT_BOXES, "pred_boxes"));
+    *n = 0;
+    for (uint32_t i = 0; i < box.rows; i++) {
+        const float *edge = box.data + 4 * (size_t)i, *own = score.data + 2 * (size_t)i;
+        if (!(own[1] >= 0))
+            break;
+        p->run.results.candidates[*n] =
+            (fv_box_candidate){.score = own[0], .place = i, .label = (uint32_t)own[1]};
+        memcpy(p->run.results.candidates[*n].box, edge, 4 * sizeof *edge);
+        if (*n < capacity)
+            boxes[*n] =
+                (fovea_detection){edge[0], edge[1], edge[2], edge[3], own[0], (uint32_t)own[1]};
+        ++*n;
+    }
+    return FOVEA_OK;
+}
+
 fovea_status fv_detections_find(size_t *n, const fovea_plan *p, const fovea_output *outs,
                                 fovea_detection *boxes, size_t capacity)
 {
@@ -39,7 +65,11 @@ fovea_status fv_detections_find(size_t *n, const fovea_plan *p, const fovea_outp
         return fv_fail(
             FOVEA_EINVAL,
             "the plan lacks outputs of the detector; to find boxes, plan with all outputs %s",
-            d->of_queries ? "logits and pred_boxes" : "cls.0, box.0, ...");
+            d->of_queries   ? "logits and pred_boxes"
+            : d->of_regions ? "pred_scores and pred_boxes"
+                            : "cls.0, box.0, ...");
+    if (d->of_regions)
+        return find_regions(n, p, outs, boxes, capacity);
     for (uint32_t i = 0; i < d->levels; i++)
         FV_TRY(find_level(&level[i], p, outs, d, i));
     *n = fv_boxes_find(d, level, (float)p->info.width, (float)p->info.height,

@@ -1,5 +1,5 @@
 /* masks.c: fovea_masks: makes records and a map from the masks of queries, by the rules of EoMT or
- * of Mask2Former in transformers. */
+ * of Mask2Former in transformers, and from the masks of an R-CNN's boxes. */
 #include <math.h>
 #include <string.h>
 
@@ -7,13 +7,16 @@
 #include "models/model.h"
 #include "run/boxes.h"
 #include "run/masks.h"
+#include "run/region_masks.h"
 #include "run/sigmoid.h"
 #include "run/task_output.h"
 
 typedef struct mask_search {
     const fovea_plan *plan;
     const fovea_output *outs;
-    bool detector; /* the queries have boxes, and a mask has the class and the score of its box */
+    bool detector;   /* the queries have boxes, and a mask has the class and the score of its box */
+    bool of_regions; /* masks are those of an R-CNN: each is over the cells of its box */
+    fv_region_masks regions;
     fv_task_output masks;
     fv_task_output classes; /* not of a detector */
     fv_extent extent;
@@ -49,6 +52,11 @@ static fovea_status begin_pixels(mask_search *s, const fovea_plan *p, const fove
     FV_TRY(fv_task_output_of(&s->masks, p, outs, FOVEA_OUTPUT_MASKS, usual));
     const fv_grid *grid = &s->masks.grid;
     s->scratch = fv_result_scratch_masks(p);
+    s->of_regions = s->detector && p->model->detection->of_regions;
+    if (s->of_regions) {
+        FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
+        return fv_region_masks_begin(&s->regions, p, outs);
+    }
     s->mask2former = p->model->mask_square != 0;
     s->inside[0] = s->inside[1] = UINT32_MAX;
     s->canvas = s->detector ? (fv_canvas){grid->width, grid->height} : fv_mask_canvas(p);
@@ -428,6 +436,35 @@ static void draw_instances(mask_search *s, uint32_t x, uint32_t y, const float *
     }
 }
 
+/* ---- masks of regions ---- */
+
+static void count_region(void *ctx, uint32_t x, uint32_t y, uint32_t k)
+{
+    mask_search *s = ctx;
+    (void)x;
+    (void)y;
+    s->scratch.work[k].inside++;
+}
+
+static void draw_region(void *ctx, uint32_t x, uint32_t y, uint32_t k)
+{
+    mask_search *s = ctx;
+    add_pixel(s, s->scratch.work[k].id, x, y);
+}
+
+static void mark_region(void *ctx, uint32_t x, uint32_t y, uint32_t k)
+{
+    mask_search *s = ctx;
+    (void)k;
+    s->pixels[(size_t)y * s->extent.width + x] = 1;
+}
+
+static void see_regions(mask_search *s, fv_region_pixel *see)
+{
+    fv_region_masks_see(&s->regions, s->scratch.work, s->kept,
+                        s->options.rule == FOVEA_MASKS_PANOPTIC, see, s);
+}
+
 /* ---- records ---- */
 
 static bool is_stuff(const fovea_mask_options *o, uint32_t label)
@@ -534,14 +571,18 @@ fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, size_t n_ou
         FV_TRY(keep_boxes(&s));
     else
         keep_queries(&s);
-    if (nearest) {
+    if (s.of_regions) {
+        see_regions(&s, count_region);
+    } else if (nearest) {
         see_canvas(&s, count_instances);
         see_nearest(&s, count_in_frame);
     } else {
         see_all(&s, count_pixel);
     }
     make_records(&s, capacity < UINT16_MAX ? capacity : UINT16_MAX);
-    if (s.count > 0 && nearest)
+    if (s.count > 0 && s.of_regions)
+        see_regions(&s, draw_region);
+    else if (s.count > 0 && nearest)
         see_nearest(&s, draw_pixel);
     else if (s.count > 0)
         see_all(&s, draw_pixel);
@@ -566,9 +607,10 @@ static void mark_and_add_pixel(mask_search *s, uint32_t x, uint32_t y, const flo
 static fovea_status keep_one(mask_search *s, uint32_t query, uint8_t *inside, size_t capacity)
 {
     const size_t pixels = (size_t)s->extent.width * s->extent.height;
-    if (query >= s->masks.columns)
+    const uint32_t masks = s->of_regions ? s->regions.boxes.rows : s->masks.columns;
+    if (query >= masks)
         return fv_fail(FOVEA_EINVAL, "mask %u does not exist; there are %u masks, counted from 0",
-                       query, s->masks.columns);
+                       query, masks);
     s->scratch.work[0] = (fv_query_mask){.query = query};
     s->kept = 1;
     s->pixels = inside;
@@ -586,7 +628,9 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
     FV_TRY(begin(&s, plan, outs, n_outs));
     FV_TRY(fv_require(inside, "the map"));
     FV_TRY(keep_one(&s, query, inside, capacity));
-    if (s.mask2former)
+    if (s.of_regions)
+        fv_region_masks_see(&s.regions, s.scratch.work, 1, false, mark_region, &s);
+    else if (s.mask2former)
         see_nearest(&s, mark_pixel);
     else
         see_all(&s, mark_pixel);

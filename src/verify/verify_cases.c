@@ -213,8 +213,8 @@ static void detection(fv_builder *b)
         some[i] = 2 * i;
     const fv_view best =
         fv_emit_row_max(b, "row max", fv_emit_rows(b, TOKENS, CLASSES), TOKENS, CLASSES);
-    const fv_view all = fv_emit_topk(b, "top k", best, TOKENS, QUERIES, NULL, 0);
-    fv_emit_topk(b, "top k of some", best, TOKENS, TOKENS, some, TOKENS / 2);
+    const fv_view all = fv_emit_topk(b, "top k", best, TOKENS, 1, QUERIES, NULL, 0);
+    fv_emit_topk(b, "top k of some", best, TOKENS, 1, TOKENS, some, TOKENS / 2);
     fv_emit_pick(b, "pick",
                  &(fv_pick){.in = x, .index = all, .from = TOKENS, .rows = QUERIES, .cols = WIDTH});
     fv_emit_pick(
@@ -226,6 +226,72 @@ static void detection(fv_builder *b)
     deformable(b);
     fv_emit_refine(b, "refine", boxes, fv_emit_rows(b, QUERIES, 4), fv_emit_rows(b, QUERIES, 4),
                    QUERIES);
+}
+
+/* Emits candidates of anchors, of all scores of regions, and of the best score of each; then the
+ * steps that follow them. */
+static void regions(fv_builder *b)
+{
+    enum { REGIONS = 23, CLASSES = 5, ANCHORS = 2, SIZE = 3, KEPT = 11 };
+    static const float anchor[ANCHORS][4] = {{-8, -8, 8, 8}, {-16, -4, 16, 4}};
+    static const float mean[4] = {0, 0.1f, 0, -0.1f}, std[4] = {0.1f, 0.1f, 0.2f, 0.2f};
+    const fv_view scores = fv_emit_rows(b, TOKENS, ANCHORS);
+    fv_region_scores k = {
+        .index = fv_emit_topk(b, "top k of columns", scores, TOKENS, ANCHORS, REGIONS, NULL, 0),
+        .scores = scores,
+        .delta = fv_emit_rows(b, TOKENS, 4 * ANCHORS),
+        .region = FV_NO_VIEW,
+        .rows = REGIONS,
+        .from = TOKENS,
+        .columns = ANCHORS,
+        .deltas = ANCHORS,
+        .anchor = anchor,
+        .width = GRID_WIDTH,
+        .of_class = 3,
+        .stride = PATCH,
+        .mean = mean,
+        .std = std,
+        .size = {GRID_WIDTH * PATCH, GRID_HEIGHT * PATCH},
+        .score = -1e30f};
+    k.region = fv_emit_candidates(b, "regions of anchors", &k);
+    k.index = FV_NO_VIEW;
+    k.scores = fv_emit_rows(b, REGIONS, CLASSES);
+    k.delta = fv_emit_rows(b, REGIONS, 4 * CLASSES);
+    k.anchor = NULL;
+    k.from = REGIONS;
+    k.columns = k.deltas = CLASSES;
+    k.side = -1;
+    k.largest = true;
+    fv_emit_candidates(b, "regions of the best scores", &k);
+    k.delta = fv_emit_rows(b, REGIONS, 4);
+    k.deltas = 1;
+    k.largest = false;
+    k.rows = REGIONS * CLASSES;
+    k.score = 0.05f;
+    const fv_view all = fv_emit_candidates(b, "regions of all scores", &k);
+    const fv_view kept = fv_emit_suppress(b, "best regions", all, k.rows, KEPT, 0.5f);
+    const fv_grid coarse = {4, 1, 2 * PATCH, 0};
+    const fv_roi_align r = {.region = kept,
+                            .level = {fv_emit_rows(b, TOKENS, WIDTH), fv_emit_rows(b, 4, WIDTH)},
+                            .grid = {grid, coarse},
+                            .stride = {PATCH, 2 * PATCH},
+                            .finest_scale = 20,
+                            .regions = KEPT,
+                            .levels = 2,
+                            .channels = WIDTH,
+                            .size = SIZE};
+    fv_emit_roi_align(b, "cells of regions", &r);
+    fv_class_mask m = {.in = fv_emit_rows(b, KEPT * SIZE * SIZE, CLASSES),
+                       .region = kept,
+                       .res = FV_NO_VIEW,
+                       .out = fv_emit_rows(b, KEPT * SIZE * SIZE, 1),
+                       .regions = KEPT,
+                       .cells = SIZE * SIZE,
+                       .classes = CLASSES,
+                       .factor = 0.5f};
+    fv_emit_class_mask(b, "masks", &m);
+    m.res = m.out;
+    fv_emit_class_mask(b, "masks of another stage", &m);
 }
 
 static void positions(fv_builder *b)
@@ -758,6 +824,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     rms_norms(b);
     group_norms(b);
     detection(b);
+    regions(b);
     for (int type = FV_F32; type <= FV_BF16; type++) {
         b->options->weight_type = (enum fv_type)type;
         positions(b);

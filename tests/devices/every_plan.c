@@ -273,7 +273,9 @@ uint32_t every_plan(fovea_device *device, every_plan_look *each)
                                          "dpt-l",
                                          "swin-t",
                                          "swin-t-mask2former",
-                                         "mavit-t-mask2former"};
+                                         "mavit-t-mask2former",
+                                         "mavit-t-mask-rcnn",
+                                         "mavit-t-cascade-rcnn"};
     static const char *const languages[] = {"transformer-340m",    "retnet-340m",
                                             "sla-gla-340m",        "delta-net-340m",
                                             "gated-deltanet-340m", "sla-gated-deltanet-340m"};

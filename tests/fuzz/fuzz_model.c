@@ -483,7 +483,9 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "dpt-dinov2-s",
                                          "swin-t",
                                          "swin-t-mask2former",
-                                         "nalaformer-xt-mask2former"};
+                                         "nalaformer-xt-mask2former",
+                                         "pola-pvt-t-mask-rcnn",
+                                         "mavit-t-cascade-rcnn"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";

@@ -45,42 +45,52 @@ static void max_oracle(const check_case *c, uint32_t row, double *want, double *
 static bool make_topk(check_case *c, uint32_t index)
 {
     static const struct {
-        uint32_t rows, from, gap,
-            every; /* every `every`-th row is a candidate; 0: all rows, without a table */
-    } sizes[] = {{1, 1, 0, 0},   {1, 9, 1, 0},   {5, 5, 0, 0},     {7, 40, 2, 3},    {13, 20, 0, 4},
-                 {9, 143, 0, 0}, {30, 64, 1, 2}, {100, 400, 0, 0}, {300, 1024, 0, 0}};
+        uint32_t rows, from, columns, gap,
+            every; /* every `every`-th value is a candidate; 0: all values, without a table */
+    } sizes[] = {{1, 1, 1, 0, 0},      {1, 9, 1, 1, 0},   {5, 5, 1, 0, 0},   {7, 40, 1, 2, 3},
+                 {13, 20, 1, 0, 4},    {9, 143, 1, 0, 0}, {30, 64, 1, 1, 2}, {100, 400, 1, 0, 0},
+                 {300, 1024, 1, 0, 0}, {12, 3, 5, 2, 0},  {20, 31, 3, 0, 2}, {40, 77, 3, 1, 0}};
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
     const uint32_t from = sizes[index].from, every = sizes[index].every;
+    const uint32_t columns = sizes[index].columns, all = from * columns;
     c->args.prob.dim[FV_DIM_ROWS] = sizes[index].rows;
     c->args.prob.dim[FV_TOPK_FROM] = from;
-    c->args.u[0] = from;
+    c->args.prob.dim[FV_TOPK_COLUMNS] = columns;
+    c->args.u[0] = all;
     if (every) {
-        uint32_t *table = malloc(from * sizeof *table);
+        uint32_t *table = malloc(all * sizeof *table);
         if (!table)
             abort();
         c->args.u[0] = 0;
-        for (uint32_t i = every - 1; i < from; i += every)
+        for (uint32_t i = every - 1; i < all; i += every)
             table[c->args.u[0]++] = i;
         c->args.table = table;
         c->args.u[1] = 1;
     }
-    check_matrix(c, FV_TOPK_IN, CHECK_BASE, from, 1, sizes[index].gap);
+    check_matrix(c, FV_TOPK_IN, CHECK_BASE, from, columns, sizes[index].gap);
     check_matrix(c, FV_TOPK_OUT, CHECK_ROW, sizes[index].rows, 1, sizes[index].gap);
     c->bench = from == 1024;
     return true;
 }
 
-/* Sets equal numbers, NaN and infinities. */
+static double value_at(const check_case *c, uint32_t place)
+{
+    const uint32_t columns = c->args.prob.dim[FV_TOPK_COLUMNS];
+    return check_at(c, FV_TOPK_IN, place / columns, place % columns);
+}
+
+/* Sets equal values, NaN and infinities. */
 static void spoil_topk(check_case *c, check_random *r)
 {
     const float hard[] = {NAN, INFINITY, -INFINITY, 0.f, -0.f};
-    for (uint32_t i = 0; i < c->args.prob.dim[FV_TOPK_FROM]; i++) {
+    const uint32_t columns = c->args.prob.dim[FV_TOPK_COLUMNS];
+    for (uint32_t i = 0; i < c->args.prob.dim[FV_TOPK_FROM] * columns; i++) {
+        float *x = check_value(c, FV_TOPK_IN, i / columns, i % columns);
         if (check_below(r, 4) == 0)
-            *check_value(c, FV_TOPK_IN, i, 0) = hard[check_below(r, 5)];
+            *x = hard[check_below(r, 5)];
         if (i > 0 && check_below(r, 4) == 0)
-            *check_value(c, FV_TOPK_IN, i, 0) =
-                (float)check_at(c, FV_TOPK_IN, check_below(r, i), 0);
+            *x = (float)value_at(c, check_below(r, i));
     }
 }
 
@@ -88,17 +98,17 @@ static void spoil_topk(check_case *c, check_random *r)
 static uint32_t place(const check_case *c, uint32_t k)
 {
     const uint32_t *table = c->args.table;
-    const double x = check_at(c, FV_TOPK_IN, table ? table[k] : k, 0);
+    const double x = value_at(c, table ? table[k] : k);
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->args.u[0]; i++) {
-        const double y = check_at(c, FV_TOPK_IN, table ? table[i] : i, 0);
+        const double y = value_at(c, table ? table[i] : i);
         const bool alike = x == y || (isnan(x) && isnan(y));
         n += alike ? i < k : isnan(x) || y > x;
     }
     return n;
 }
 
-/* Sorts the candidates' rows by rank. */
+/* Sorts the candidates' places by rank. */
 static void sort(check_case *c)
 {
     const uint32_t *table = c->args.table, count = c->args.u[0];

@@ -27,8 +27,9 @@ TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # exit statuses: an unsupported operator; an unknown type of model
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("alias-", "vit-", "dinov2-", "dinov3-", "clip-vision-", "siglip-", "siglip2-", "ijepa-", "radio-", "owlv2-",
-            "beit-", "depth-anything-", "dpt-", "eomt-", "idefics3-", "llava-", "paligemma-", "mask2former-", "pola-",
-            "rf-detr-", "sam-", "smolvlm-", "swin-", "timm-", "upernet-", "vitpose-")
+            "beit-", "depth-anything-", "dpt-", "eomt-", "idefics3-", "llava-", "paligemma-", "mask2former-",
+            "mavit-cascade-", "mavit-mask-", "pola-", "rf-detr-", "sam-", "smolvlm-", "swin-", "timm-", "upernet-",
+            "vitpose-")
 
 
 OWN = os.path.join(ROOT, "tests", "data", "golden")

@@ -37,6 +37,8 @@ static const char *const models[] = {
     "swin-t",
     "swin-t-mask2former",
     "mavit-t-mask2former",
+    "mavit-t-mask-rcnn",
+    "mavit-t-cascade-rcnn",
 };
 
 static const struct {

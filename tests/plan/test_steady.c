@@ -220,6 +220,14 @@ static void boxes_of_queries(void **state)
     boxes_of(TEST_DATA "/golden/models/lw-detr-01", names, 2);
 }
 
+static void boxes_of_regions(void **state)
+{
+    (void)state;
+    const char *const names[] = {"pred_scores", "pred_boxes"};
+    boxes_of(TEST_DATA "/golden/models/mavit-mask-rcnn-01", names, 2);
+    boxes_of(TEST_DATA "/golden/models/mavit-cascade-rcnn-01", names, 2);
+}
+
 /* Runs one small model of every family and variant in tests/data. */
 static void every_family(void **state)
 {
@@ -312,6 +320,7 @@ int main(void)
         cmocka_unit_test(every_family),
         cmocka_unit_test(boxes_of_anchors),
         cmocka_unit_test(boxes_of_queries),
+        cmocka_unit_test(boxes_of_regions),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,8 @@ static const struct subject {
     {GOLDEN "rf-detr-02", "mala", 98, 84, "backbone_features"},
     {GOLDEN "rf-detr-seg-01", NULL, 56, 42, "backbone_features"},
     {GOLDEN "lw-detr-01", NULL, 56, 42, "backbone_features"},
+    {GOLDEN "mavit-mask-rcnn-01", NULL, 80, 64, "stage1"},
+    {GOLDEN "mavit-cascade-rcnn-01", NULL, 72, 50, "stage1"},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* tests every `stride`-th subject */

@@ -22,61 +22,63 @@ void FV_NAME(fv_k_row_max_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* The rows chosen so far, as a heap: each row ranks after its two children, so the first is the
- * worst. */
+/* The places chosen so far, as a heap: each ranks after its two children, so the first is the
+ * worst.
+ */
 typedef struct heap {
-    uint32_t *row, count;
-    const float *in;
-    size_t ld;
+    uint32_t *place, count;
+    const fv_args *args;
+    const fv_call *call;
 } heap;
 
 static bool before(const heap *h, uint32_t i, uint32_t k)
 {
-    return fv_topk_before(h->in[i * h->ld], i, h->in[k * h->ld], k);
+    return fv_topk_before(fv_topk_value(h->args, h->call, i), i, fv_topk_value(h->args, h->call, k),
+                          k);
 }
 
-/* Replaces the first row by `row` and restores the heap. */
-static void sink(heap *h, uint32_t row)
+/* Replaces the first place by `place` and restores the heap. */
+static void sink(heap *h, uint32_t place)
 {
     uint32_t at = 0;
     for (uint32_t child = 1; child < h->count; child = 2 * at + 1) {
-        if (child + 1 < h->count && before(h, h->row[child], h->row[child + 1]))
+        if (child + 1 < h->count && before(h, h->place[child], h->place[child + 1]))
             child++;
-        if (before(h, h->row[child], row))
+        if (before(h, h->place[child], place))
             break;
-        h->row[at] = h->row[child];
+        h->place[at] = h->place[child];
         at = child;
     }
-    h->row[at] = row;
+    h->place[at] = place;
 }
 
-static void rise(heap *h, uint32_t row)
+static void rise(heap *h, uint32_t place)
 {
     uint32_t at = h->count++;
-    for (; at > 0 && before(h, h->row[(at - 1) / 2], row); at = (at - 1) / 2)
-        h->row[at] = h->row[(at - 1) / 2];
-    h->row[at] = row;
+    for (; at > 0 && before(h, h->place[(at - 1) / 2], place); at = (at - 1) / 2)
+        h->place[at] = h->place[(at - 1) / 2];
+    h->place[at] = place;
 }
 
 void FV_NAME(fv_k_topk_f32)(const fv_args *a, const fv_call *c)
 {
     const uint32_t *table = a->table, candidates = a->u[0], end = c->row0 + c->rows;
     const size_t ld = a->ld[FV_TOPK_OUT];
-    heap h = {.row = c->scratch, .in = c->p[FV_TOPK_IN], .ld = a->ld[FV_TOPK_IN]};
+    heap h = {.place = c->scratch, .args = a, .call = c};
     float *out = c->p[FV_TOPK_OUT];
     for (uint32_t k = 0; k < candidates; k++) {
-        const uint32_t row = table ? table[k] : k;
+        const uint32_t place = table ? table[k] : k;
         if (h.count < end)
-            rise(&h, row);
-        else if (before(&h, row, h.row[0]))
-            sink(&h, row);
+            rise(&h, place);
+        else if (before(&h, place, h.place[0]))
+            sink(&h, place);
     }
     for (uint32_t rank = end; rank-- > c->row0;) {
         const bool there = rank < h.count;
-        out[(rank - c->row0) * ld] = there ? (float)h.row[0] : -1.f;
+        out[(rank - c->row0) * ld] = there ? (float)h.place[0] : -1.f;
         if (there && h.count > 1) {
             h.count--;
-            sink(&h, h.row[h.count]);
+            sink(&h, h.place[h.count]);
         }
     }
 }

@@ -8,7 +8,8 @@
 bool cli_makes_boxes(const fovea_model *model, const char *name)
 {
     if (cli_output_name(model, "pred_boxes"))
-        return strcmp(name, "pred_boxes") == 0 || strcmp(name, "logits") == 0;
+        return strcmp(name, "pred_boxes") == 0 || strcmp(name, "pred_scores") == 0 ||
+               strcmp(name, "logits") == 0;
     return strncmp(name, "cls.", 4) == 0 || strncmp(name, "box.", 4) == 0;
 }
 

@@ -183,7 +183,7 @@ int cli_info(const cli_command *self, int argc, char **argv)
         printf("%ssynthetic:%s\n", i ? "" : "\n", name);
     if (models)
         puts("after the name of a mavit, nalaformer, pola or swin: -fpn, -upernet, -retinanet, "
-             "-mask2former");
+             "-mask2former, -mask-rcnn, -cascade-rcnn");
     if (attentions)
         show_attentions();
     return CLI_OK;

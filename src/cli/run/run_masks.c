@@ -85,7 +85,8 @@ static int want(run_state *r, void *own)
 {
     masks *m = own;
     static const char *const outputs[] = {"masks_queries_logits", "class_queries_logits",
-                                          "pred_masks", "pred_boxes", "logits"};
+                                          "pred_masks",           "pred_boxes",
+                                          "pred_scores",          "logits"};
     m->detector = r->s.info.boxes > 0;
     m->marked = m->wanted = r->in.marks.objects > 0;
     if (m->marked)

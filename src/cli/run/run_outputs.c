@@ -54,6 +54,7 @@ static const struct {
     {"masks_queries_logits", "masks_queries_logits"},
     {"class_queries_logits", "class_queries_logits"},
     {"seg_logits", "seg_logits"},
+    {"pred_scores", "pred_scores"},
     {"pred_boxes", "pred_boxes"},
     {"pred_masks", "pred_masks"},
 };

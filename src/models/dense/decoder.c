@@ -12,8 +12,10 @@
 #include "models/vit/backbone.h"
 
 static const fv_decoder_head *const heads[] = {
-    &fv_head_semantic_fpn, &fv_head_uper_net, &fv_head_retina_net,
-    &fv_head_uper_net_of_transformers, &fv_head_mask2former};
+    &fv_head_semantic_fpn, &fv_head_uper_net,
+    &fv_head_retina_net,   &fv_head_uper_net_of_transformers,
+    &fv_head_mask2former,  &fv_head_mask_rcnn,
+    &fv_head_cascade_rcnn};
 #define HEADS (sizeof heads / sizeof *heads)
 
 /* ---- config.json ---- */
@@ -56,14 +58,17 @@ fovea_status fv_decoder_backbone(fv_config *out, const char **prefix, const fv_c
 static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
                               const fv_config *config)
 {
-    static const char *const keys[] = {"bbox_head", "decode_head"};
+    static const char *const keys[] = {"roi_head", "bbox_head", "decode_head"};
+    static const char *const known[] = {"StandardRoIHead and CascadeRoIHead are", "RetinaHead is",
+                                        "FPNHead and UPerHead are"};
+    enum { DECODE_HEAD = 2 };
     *out = NULL;
     FV_TRY(fv_config_section(section, config, "backbone_config"));
     if (section->object) {
         *section = *config;
         return find_whole(out, config, "");
     }
-    for (size_t k = 0; k < 2 && !*out; k++) {
+    for (size_t k = 0; k <= DECODE_HEAD && !*out; k++) {
         const char *type = NULL;
         bool ignored;
         FV_TRY(fv_fields_ignored(&ignored, config, keys[k]));
@@ -76,12 +81,11 @@ static fovea_status find_head(const fv_decoder_head **out, fv_config *section,
                 strcmp(heads[i]->type, type) == 0)
                 *out = heads[i];
         /* A decode_head of another type may be a linear head on a stage, which its tensors show. */
-        if (!*out && (k == 0 || fv_config_get(config, "neck")))
+        if (!*out && (k != DECODE_HEAD || fv_config_get(config, "neck")))
             return fv_fail(FOVEA_ENOTSUP,
                            "%s: \"%s.type\" is \"%.60s\"; only %s supported. To load only the "
                            "backbone, add \"fovea\": {\"ignore\": [\"%s\"]}",
-                           config->file, keys[k], type ? type : "",
-                           k ? "FPNHead and UPerHead are" : "RetinaHead is", keys[k]);
+                           config->file, keys[k], type ? type : "", known[k], keys[k]);
     }
     return FOVEA_OK;
 }
@@ -243,7 +247,7 @@ fovea_status fv_decoder_list(fovea_model *m)
         FV_TRY(fv_model_add_output(m, "%s", fv_detection_logits(&d->detection, i).text));
     for (uint32_t i = 0; i < d->detection.levels; i++)
         FV_TRY(fv_model_add_output(m, "%s", fv_detection_boxes(&d->detection, i).text));
-    return FOVEA_OK;
+    return d->detection.mask_size ? fv_model_add_output(m, "pred_masks") : FOVEA_OK;
 }
 
 bool fv_decoder_wants(const fovea_model *m, const fv_builder *b)
@@ -252,12 +256,11 @@ bool fv_decoder_wants(const fovea_model *m, const fv_builder *b)
     for (const char *const *name = d ? d->head->outputs : NULL; name && *name; name++)
         if (fv_emit_wants(b, *name))
             return true;
-    for (uint32_t i = 0; d && i < b->graph->n_wanted; i++) {
-        const char *name = b->graph->wanted[i].name;
-        if (fv_begins_with(name, "cls.") || fv_begins_with(name, "box."))
+    for (uint32_t i = 0; d && i < d->detection.levels; i++)
+        if (fv_emit_wants(b, fv_detection_logits(&d->detection, i).text) ||
+            fv_emit_wants(b, fv_detection_boxes(&d->detection, i).text))
             return true;
-    }
-    return false;
+    return d && d->detection.mask_size && fv_emit_wants(b, "pred_masks");
 }
 
 void fv_decoder_emit(const fovea_model *m, fv_builder *b, const fv_level *stage)

@@ -1,8 +1,9 @@
-/* decoder.h: a neck and a head on the stages of a pyramid: Semantic FPN, UperNet and RetinaNet,
- * with the configuration and the tensors of mmsegmentation and mmdetection; UperNet and
- * Mask2Former, with those of transformers.
+/* decoder.h: a neck and a head on the stages of a pyramid: Semantic FPN, UperNet, RetinaNet, Mask
+ * R-CNN and Cascade Mask R-CNN, with the configuration and the tensors of mmsegmentation and
+ * mmdetection; UperNet and Mask2Former, with those of transformers.
  *
- *     stages, normalised by extra_norms -> neck (FPN, or none) -> decode_head or bbox_head
+ *     stages, normalised by extra_norms -> neck (FPN, or none) -> decode_head or bbox_head,
+ *                                                              or rpn_head -> roi_head
  *
  * A family reads its backbone, then calls fv_decoder_read. When it emits steps, it passes its
  * stages to fv_decoder_emit. */
@@ -108,6 +109,21 @@ fovea_status fv_decoder_inputs(uint32_t *index, uint32_t *n, const fv_decoder_re
 fovea_status fv_decoder_classes(uint32_t *classes, const fv_config *c);
 fovea_status fv_decoder_channels(uint32_t *channels, const fv_config *c);
 
+/* ---- boxes (anchors.c); `name` is the name of the section in messages ---- */
+
+/* Reads "anchor_generator" of a head for d->levels levels: strides and anchors. */
+fovea_status fv_detection_read_anchors(fv_detection *d, const fv_decoder_reader *r,
+                                       const fv_config *head, const char *name);
+/* Reads "bbox_coder" of a head. */
+fovea_status fv_detection_read_coder(fv_detection *d, const fv_decoder_reader *r,
+                                     const fv_config *head, const char *name);
+/* Reads the threshold of "nms" of a test_cfg. */
+fovea_status fv_detection_read_nms(float *threshold, const fv_decoder_reader *r,
+                                   const fv_config *test, const char *name);
+/* Checks whether the loss of classes uses a sigmoid per class, or softmax, which has an additional
+ * output. */
+fovea_status fv_detection_check_loss(const fv_config *head, const char *name, bool sigmoid);
+
 /* ---- a neck: FPN (feature_pyramid.c) ---- */
 
 typedef struct fv_feature_pyramid {
@@ -141,7 +157,7 @@ typedef struct fv_decoder_head {
     /* type of the section in config.json; or of the whole model, if its section "backbone_config"
      * describes the pyramid */
     const char *type;
-    const char *section;  /* "decode_head" or "bbox_head"; or NULL */
+    const char *section;  /* "decode_head", "bbox_head" or "roi_head"; or NULL */
     const char *backbone; /* without a section: prefix of the pyramid's tensors */
     const char *last;     /* stem of the last layer's tensors */
     /* names of the outputs, ended by NULL; none if the head finds boxes in levels */
@@ -163,7 +179,7 @@ static inline const char *fv_decoder_head_name(const fv_decoder_head *h)
 }
 
 extern const fv_decoder_head fv_head_semantic_fpn, fv_head_uper_net, fv_head_retina_net,
-    fv_head_uper_net_of_transformers, fv_head_mask2former;
+    fv_head_uper_net_of_transformers, fv_head_mask2former, fv_head_mask_rcnn, fv_head_cascade_rcnn;
 
 #define FV_DOUBLINGS 8 /* most doublings until a level has the size of the first */
 typedef struct fv_semantic_fpn {
@@ -189,6 +205,45 @@ typedef struct fv_retina_net {
     fv_conv_module cls[FV_STACKED], box[FV_STACKED], to_cls, to_box;
 } fv_retina_net;
 
+/* Mask R-CNN and Cascade Mask R-CNN (mask_rcnn.c). */
+#define FV_REGION_STAGES 3 /* most stages of boxes */
+#define FV_REGION_CONVS 8  /* most convolutions, and most linear layers, of a stage */
+
+/* How regions are taken from the levels. */
+typedef struct fv_region_features {
+    uint32_t size, levels;
+    float stride[6], finest_scale;
+} fv_region_features;
+
+/* A stage of boxes: convolutions and linear layers, then classes, and changes of the boxes. */
+typedef struct fv_box_stage {
+    uint32_t convs, layers;
+    fv_conv_module conv[FV_REGION_CONVS];
+    fv_layer layer[FV_REGION_CONVS]; /* the first is a convolution of all cells of a region */
+    fv_layer cls, box;
+    float mean[4], std[4];
+    bool agnostic; /* the changes are the same for every class */
+} fv_box_stage;
+
+/* A stage of masks: convolutions, a transposed one of stride 2, and logits. */
+typedef struct fv_mask_stage {
+    uint32_t convs;
+    fv_conv_module conv[FV_REGION_CONVS];
+    fv_layer enlarge, logits;
+} fv_mask_stage;
+
+typedef struct fv_mask_rcnn {
+    fv_conv_module conv, cls, box; /* of the head for proposals */
+    fv_detection proposals;        /* its anchors and settings */
+    uint32_t boxes, masks;         /* stages; masks is 0 if there is no head for masks */
+    fv_region_features box_features, mask_features;
+    fv_box_stage box_stage[FV_REGION_STAGES];
+    fv_mask_stage mask_stage[FV_REGION_STAGES];
+} fv_mask_rcnn;
+
+/* mask_rcnn_read.c: the head's `read`. */
+fovea_status fv_mask_rcnn_read(fv_decoder_reader *r, const fv_config *head);
+
 /* ---- all of it (decoder.c) ---- */
 
 struct fv_decoder {
@@ -202,6 +257,7 @@ struct fv_decoder {
         fv_uper_net uper;
         fv_retina_net retina;
         struct fv_mask2former *mask2former; /* mask2former.h */
+        fv_mask_rcnn regions;
     };
     fv_detection detection; /* levels is 0 if the head finds no boxes */
 };

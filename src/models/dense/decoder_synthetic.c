@@ -16,8 +16,9 @@
 #define ANCHORS 9
 #define STACKED 4
 
-static const char *const endings[] = {"-fpn", "-upernet", "-retinanet", "-mask2former"};
-enum { FPN, UPERNET, RETINANET, MASK2FORMER, KINDS };
+static const char *const endings[] = {"-fpn",         "-upernet",   "-retinanet",
+                                      "-mask2former", "-mask-rcnn", "-cascade-rcnn"};
+enum { FPN, UPERNET, RETINANET, MASK2FORMER, MASK_RCNN, CASCADE_RCNN, KINDS };
 
 bool fv_decoder_has_synthetic(const char *ending)
 {
@@ -105,7 +106,7 @@ static json_t *neck_config(int kind, const uint32_t width[STAGES])
 {
     json_t *c =
         json_pack("{s:s, s:o, s:i, s:i}", "type", "FPN", "in_channels", fv_synthetic_four(width),
-                  "out_channels", NECK, "num_outs", kind == RETINANET ? 5 : STAGES);
+                  "out_channels", NECK, "num_outs", kind >= RETINANET ? 5 : STAGES);
     if (kind == RETINANET) {
         json_object_set_new(c, "start_level", json_integer(1));
         json_object_set_new(c, "add_extra_convs", json_string("on_input"));
@@ -145,6 +146,11 @@ json_t *fv_decoder_synthetic(fv_synthetic *m, const uint32_t width[STAGES])
         semantic_fpn(m);
     if (kind == RETINANET)
         retina_net(m);
+    if (kind >= MASK_RCNN) {
+        fv_mask_rcnn_synthetic(m, kind == CASCADE_RCNN, NECK);
+        return fv_synthetic_join(json_pack("{s:o}", "neck", neck_config(kind, width)),
+                                 fv_mask_rcnn_synthetic_config(kind == CASCADE_RCNN, NECK));
+    }
     return json_pack("{s:o*, s:o}", "neck", kind == UPERNET ? NULL : neck_config(kind, width),
                      kind == RETINANET ? "bbox_head" : "decode_head", head_config(kind, width));
 }

@@ -11,7 +11,6 @@
 
 #include "graph/emit.h"
 #include "models/layer.h"
-#include "ops/contracts/grid.h"
 
 enum { LEVELS = FV_MASK2FORMER_LEVELS };
 
@@ -88,19 +87,13 @@ static fv_view placed(const context *c, fv_builder *b)
 /* Emits the rows of all levels, one level after another. */
 static void concatenate(context *c, fv_builder *b)
 {
-    uint32_t first = 0;
-    fv_view before = FV_NO_VIEW;
+    fv_view part[LEVELS];
+    uint32_t rows[LEVELS];
     for (uint32_t k = 0; k < LEVELS; k++) {
-        const uint32_t n = fv_grid_tokens(&c->level[k].grid);
-        uint32_t *table = fv_emit_table(b, c->rows);
-        for (uint32_t i = 0; table && i < c->rows; i++)
-            table[i] = i >= first && i - first < n ? i - first : FV_GATHER_NONE;
-        c->x = fv_emit_rows(b, c->rows, c->d->width);
-        fv_emit_gather(b, "rows of a level", c->level[k].rows, table, 1, before, c->x, c->rows,
-                       c->d->width);
-        before = c->x;
-        first += n;
+        part[k] = c->level[k].rows;
+        rows[k] = fv_grid_tokens(&c->level[k].grid);
     }
+    c->x = fv_emit_concatenate(b, "rows of a level", part, rows, LEVELS, c->d->width, false);
 }
 
 static void split(context *c, fv_builder *b)

@@ -74,7 +74,7 @@ static fv_view choose(const context *c)
     x = fv_layer_norm(b, "norm of proposals", &d->proposal_norm, x, FV_RF_DETR_NORM_EPS, places);
     const fv_view scores = fv_layer_product(b, "scores", &d->proposal_class, x, 0, places);
     const fv_view best = fv_emit_row_max(b, "best score", scores, places, d->proposal_class.w.rows);
-    const fv_view index = fv_emit_topk(b, "best places", best, places, n, rows, count);
+    const fv_view index = fv_emit_topk(b, "best places", best, places, 1, n, rows, count);
     const fv_pick row = {.in = x, .index = index, .from = places, .rows = n, .cols = d->width};
     const fv_pick box = {
         .w = &table, .in = FV_NO_VIEW, .index = index, .from = places, .rows = n, .cols = 4};

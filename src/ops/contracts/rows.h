@@ -35,7 +35,8 @@ enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
 
 /* ROW_MAX, TOPK, PICK */
 enum { FV_ROW_MAX_IN, FV_ROW_MAX_OUT };
-enum { FV_TOPK_FROM = 1, FV_PICK_FROM = 2 }; /* TOPK has no FV_ROW_C */
+enum { FV_TOPK_FROM = 1, FV_TOPK_COLUMNS = 2 }; /* TOPK has no FV_ROW_C */
+enum { FV_PICK_FROM = 2 };
 enum { FV_TOPK_IN, FV_TOPK_OUT };
 enum { FV_PICK_IN, FV_PICK_INDEX, FV_PICK_OUT };
 
