@@ -1,4 +1,5 @@
 /* detections.c: fovea_detections: makes records from the boxes in a detector's outputs. */
+#include <math.h>
 #include <string.h>
 
 #include "models/detection.h"
@@ -30,8 +31,16 @@ static void place_in_frame(fovea_detection *boxes, size_t n, const fovea_plan_in
     }
 }
 
-/* Finds the boxes that an R-CNN outputs, which are in order. Returns their number, of which at most
- * `capacity` are written. */
+static bool is_region(const fv_detection *d, const float score[2], const float edge[4])
+{
+    bool finite = isfinite(score[0]);
+    for (int i = 0; i < 4; i++)
+        finite = finite && isfinite(edge[i]);
+    return finite && score[1] >= 0 && score[1] < (float)d->classes;
+}
+
+/* Finds the boxes that an R-CNN outputs, which are in order, and sets *n to their number, of which
+ * at most `capacity` are written. */
 static fovea_status find_regions(size_t *n, const fovea_plan *p, const fovea_output *outs,
                                  fovea_detection *boxes, size_t capacity)
 {
@@ -41,8 +50,8 @@ static fovea_status find_regions(size_t *n, const fovea_plan *p, const fovea_out
     *n = 0;
     for (uint32_t i = 0; i < box.rows; i++) {
         const float *edge = box.data + 4 * (size_t)i, *own = score.data + 2 * (size_t)i;
-        if (!(own[1] >= 0))
-            break;
+        if (!is_region(p->model->detection, own, edge))
+            continue;
         p->run.results.candidates[*n] =
             (fv_box_candidate){.score = own[0], .place = i, .label = (uint32_t)own[1]};
         memcpy(p->run.results.candidates[*n].box, edge, 4 * sizeof *edge);

@@ -33,33 +33,46 @@ static side side_of(const fv_region_masks *m, const float *box, int axis)
     const float low = (float)(from + (double)box[axis] * scale);
     const float high = (float)(from + (double)box[axis + 2] * scale);
     const double end = axis ? m->height : m->width;
-    if (!(high > low))
+    if (!(high > low) || !isfinite(low) || !isfinite(high))
         return (side){0};
     return (side){low, (float)m->size / (high - low),
                   (uint32_t)fmin(fmax(floor((double)low), 0), end),
                   (uint32_t)fmax(fmin(ceil((double)high), end), 0)};
 }
 
-/* Returns the probability at a position between the cells' centres of a line, beyond which there
- * are zeros. */
+/* The two cells around a position along one side of a box, of which -1 and `size` are zeros, and
+ * the weight of the second. */
+typedef struct cells {
+    int32_t first;
+    float part;
+} cells;
+
+static cells cells_at(float at, uint32_t size)
+{
+    const float below = floorf(fmaxf(-1.f, fminf(at, (float)size - 0.5f)));
+    return (cells){(int32_t)below, fminf(fmaxf(at - below, 0.f), 1.f)};
+}
+
+/* Returns the probability at a position of a line. */
 static float between(const float *line, uint32_t size, float at)
 {
-    const float below = floorf(at), part = at - below;
-    const int32_t i = (int32_t)below;
-    const float a = i >= 0 && i < (int32_t)size ? line[i] : 0;
-    const float b = i + 1 >= 0 && i + 1 < (int32_t)size ? line[i + 1] : 0;
-    return a * (1 - part) + b * part;
+    const cells k = cells_at(at, size);
+    const float a = k.first >= 0 ? line[k.first] : 0;
+    const float b = k.first + 1 < (int32_t)size ? line[k.first + 1] : 0;
+    return a * (1 - k.part) + b * k.part;
 }
 
 /* Makes `line` the probabilities of a box at a position between its rows of cells. */
 static void blend_rows(const fv_region_masks *m, const float *mask, float at)
 {
-    const float below = floorf(at), part = at - below;
-    const int32_t row = (int32_t)below, size = (int32_t)m->size;
+    const cells k = cells_at(at, m->size);
+    const int32_t size = (int32_t)m->size;
     memset(m->line, 0, m->size * sizeof *m->line);
-    for (int k = 0; k < 2; k++)
-        for (int32_t i = 0; row + k >= 0 && row + k < size && i < size; i++)
-            m->line[i] += (k ? part : 1 - part) * mask[(row + k) * size + i];
+    for (int n = 0; n < 2; n++) {
+        const int32_t row = k.first + n;
+        for (int32_t i = 0; row >= 0 && row < size && i < size; i++)
+            m->line[i] += (n ? k.part : 1 - k.part) * mask[row * size + i];
+    }
 }
 
 /* Calls `see` for the pixels of row y that are inside a mask; or writes k to their `owner` if `see`

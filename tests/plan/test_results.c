@@ -629,6 +629,124 @@ static void masks_of_bad_boxes(void **unused)
     close_subject(&s);
 }
 
+/* ---- masks of regions ---- */
+
+static const char *const region_names[] = {"pred_scores", "pred_boxes", "pred_masks", NULL};
+
+/* Draws boxes, of which a few have no area or are beyond the picture, and their masks. */
+static void fill_regions(const subject *s)
+{
+    for (uint32_t i = 0; i < s->output[2].rows; i++)
+        data_of(s, 2)[i] = 0.5f + 0.5f * uniform();
+    for (uint32_t i = 0; i < s->output[0].rows; i++) {
+        float *score = data_of(s, 0) + 2 * i, *edge = data_of(s, 1) + 4 * i;
+        score[0] = 1 - 0.05f * (float)i;
+        score[1] = (float)(i % 3);
+        edge[0] = 25 + 35 * uniform();
+        edge[1] = 20 + 30 * uniform();
+        edge[2] = edge[0] + (i % 5 == 4 ? 0 : 25 + 15 * uniform());
+        edge[3] = edge[1] + 25 + 15 * uniform();
+    }
+}
+
+/* Each mask has the pixels of its box's probabilities; as the masks of a panoptic rule, those that
+ * no better mask has. */
+static void look_at_regions(const subject *s, fovea_mask_rule rule)
+{
+    enum { MOST = 12 };
+    const uint32_t pixels = s->width * s->height;
+    fovea_mask_options o = FOVEA_MASK_OPTIONS_INIT;
+    fovea_mask found[MOST];
+    uint16_t *map = calloc(pixels, sizeof *map);
+    uint8_t *inside = calloc(pixels, 1), *taken = calloc(pixels, 1);
+    size_t count = 0, last = 0;
+    assert_true(map && inside && taken);
+    o.rule = rule;
+    o.threshold = 0.5f;
+    assert_int_equal(fovea_masks(s->plan, s->out, 3, &o, found, MOST, &count, map, pixels), 0);
+    assert_in_range(count, 3, 10); /* scores above 0.5 */
+    for (size_t k = 0; k < count; k++) {
+        const uint32_t q = found[k].query;
+        uint64_t area = 0;
+        assert_true(k == 0 || q > last);
+        last = q;
+        assert_true(found[k].score > 0.5f && found[k].label == q % 3 && q % 5 != 4);
+        assert_int_equal(fovea_mask_pixels(s->plan, s->out, 3, q, inside, pixels), 0);
+        for (uint32_t i = 0; i < pixels; i++) {
+            const bool mine = inside[i] && !(rule == FOVEA_MASKS_PANOPTIC && taken[i]);
+            taken[i] |= inside[i];
+            area += mine;
+            if (mine)
+                assert_in_range(map[i], 1, k + 1); /* the best mask is on top */
+            if (map[i] == k + 1)
+                assert_true(inside[i]);
+        }
+        assert_int_equal(area, found[k].area);
+    }
+    assert_int_equal(fovea_mask_pixels(s->plan, s->out, 3, 12, inside, pixels), FOVEA_EINVAL);
+    free(map);
+    free(inside);
+    free(taken);
+}
+
+static void masks_of_regions(void **unused)
+{
+    (void)unused;
+    static const struct {
+        uint32_t width, height, edge;
+    } frames[] = {{75, 50, 64}, {40, 90, 32}, {80, 64, 0}};
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        subject s;
+        open_subject(&s, MODELS "mavit-mask-rcnn-01", region_names, frames[i].width,
+                     frames[i].height, frames[i].edge);
+        fill_regions(&s);
+        look_at_regions(&s, FOVEA_MASKS_INSTANCE);
+        look_at_regions(&s, FOVEA_MASKS_PANOPTIC);
+        close_subject(&s);
+    }
+}
+
+/* Numbers that are not finite, huge or tiny boxes, and classes that do not exist give no masks. */
+static void masks_of_bad_regions(void **unused)
+{
+    (void)unused;
+    static const float bad[] = {NAN, INFINITY, -INFINITY, 1e30f, -1e30f};
+    subject s;
+    fovea_mask found[12];
+    static uint16_t map[80 * 64];
+    static uint8_t inside[80 * 64];
+    size_t count = 7;
+    open_subject(&s, MODELS "mavit-mask-rcnn-01", region_names, 80, 64, 0);
+    for (int k = 0; k < 2; k++)
+        for (size_t b = 0; b < 3; b++) {
+            fill_regions(&s);
+            for (size_t i = 0; i < s.out[k].size / 4; i++)
+                data_of(&s, (size_t)k)[i] = bad[b];
+            assert_int_equal(fovea_masks(s.plan, s.out, 3, NULL, found, 12, &count, map, 80 * 64),
+                             0);
+            assert_int_equal(count, 0);
+            assert_int_equal(fovea_detections(s.plan, s.out, 3, NULL, 0, &count), 0);
+        }
+    for (size_t i = 0; i < 400; i++) {
+        fill_regions(&s);
+        for (uint32_t row = 0; row < 12; row++) {
+            data_of(&s, 0)[2 * row + 1] = i % 7 == 0 ? bad[i % 5] : (float)(i % 4);
+            data_of(&s, 1)[4 * row + i % 4] = bad[(i + row) % 5] * (i % 3 ? 1 : 1e-32f);
+        }
+        for (size_t n = 0; i % 2 && n < s.out[2].size / 4; n += 3)
+            data_of(&s, 2)[n] = bad[i % 5];
+        assert_int_equal(fovea_masks(s.plan, s.out, 3, NULL, found, 12, &count, map, 80 * 64), 0);
+        assert_int_equal(fovea_mask_pixels(s.plan, s.out, 3, (uint32_t)(i % 12), inside, 80 * 64),
+                         0);
+    }
+    close_subject(&s);
+    const char *const masks[] = {"pred_masks", NULL};
+    open_subject(&s, MODELS "mavit-mask-rcnn-01", masks, 80, 64, 0);
+    assert_int_equal(fovea_masks(s.plan, s.out, 1, NULL, found, 4, &count, NULL, 0), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "pred_boxes"));
+    close_subject(&s);
+}
+
 /* ---- key points ---- */
 
 static const char *const heat_names[] = {"heatmaps", NULL};
@@ -687,20 +805,23 @@ static void points_between_places(void **unused)
 static void nothing_is_allocated(void **unused)
 {
     (void)unused;
-    subject mask, boxed, depth, heat;
+    subject mask, boxed, regions, depth, heat;
     static uint16_t map[64 * 64];
     fovea_mask found[4];
     fovea_keypoint points[64];
     size_t count;
     open_subject(&mask, MODELS "eomt-masked-01", mask_names, 64, 64, 0);
     open_subject(&boxed, MODELS "rf-detr-seg-01", box_mask_names, 56, 56, 0);
+    open_subject(&regions, MODELS "mavit-mask-rcnn-01", region_names, 64, 64, 0);
     open_subject(&depth, "synthetic:depth-anything-s", depth_names, 64, 64, 0);
     open_subject(&heat, "synthetic:vitpose-s", heat_names, 64, 64, 0);
+    fill_regions(&regions);
     fill_masks(&mask);
     fill_boxes(&boxed);
     const uint64_t before = heap_calls();
     int status = fovea_masks(mask.plan, mask.out, 2, NULL, found, 4, &count, map, 64 * 64);
     status |= fovea_masks(boxed.plan, boxed.out, 3, NULL, found, 4, &count, map, 64 * 64);
+    status |= fovea_masks(regions.plan, regions.out, 3, NULL, found, 4, &count, map, 64 * 64);
     status |= fovea_class_map(mask.plan, mask.out, 2, FOVEA_EXTENT_FRAME, map, 64 * 64);
     status |= fovea_depth_map_u16(depth.plan, depth.out, 1, FOVEA_EXTENT_FRAME, 0, map, 64 * 64);
     status |= fovea_keypoints(heat.plan, heat.out, 1, points, 64, &count);
@@ -709,6 +830,7 @@ static void nothing_is_allocated(void **unused)
     assert_int_equal(calls, 0);
     close_subject(&heat);
     close_subject(&depth);
+    close_subject(&regions);
     close_subject(&boxed);
     close_subject(&mask);
 }
@@ -765,6 +887,10 @@ static void kinds_and_layouts_of_outputs(void **unused)
         {"synthetic:rf-detr-n", "pred_boxes", FOVEA_OUTPUT_BOXES, FOVEA_OUTPUT_LAYOUT_ROWS},
         {"synthetic:rf-detr-n", "logits", FOVEA_OUTPUT_BOX_CLASSES, FOVEA_OUTPUT_LAYOUT_ROWS},
         {"synthetic:rf-detr-seg-n", "pred_masks", FOVEA_OUTPUT_MASKS, FOVEA_OUTPUT_LAYOUT_PLANES},
+        {MODELS "mavit-mask-rcnn-01", "pred_scores", FOVEA_OUTPUT_BOX_CLASSES,
+         FOVEA_OUTPUT_LAYOUT_ROWS},
+        {MODELS "mavit-mask-rcnn-01", "pred_boxes", FOVEA_OUTPUT_BOXES, FOVEA_OUTPUT_LAYOUT_ROWS},
+        {MODELS "mavit-mask-rcnn-01", "pred_masks", FOVEA_OUTPUT_MASKS, FOVEA_OUTPUT_LAYOUT_PLANES},
         {"synthetic:pola-pvt-t", "logits", FOVEA_OUTPUT_LOGITS, FOVEA_OUTPUT_LAYOUT_VECTOR},
         {"synthetic:pola-pvt-t", "stage1", FOVEA_OUTPUT_FEATURES, FOVEA_OUTPUT_LAYOUT_ROWS},
         {"synthetic:sam-b16", "last_hidden_state", FOVEA_OUTPUT_FEATURES,
@@ -815,6 +941,8 @@ int main(void)
         cmocka_unit_test(masks_of_no_numbers),
         cmocka_unit_test(masks_of_boxes),
         cmocka_unit_test(masks_of_bad_boxes),
+        cmocka_unit_test(masks_of_regions),
+        cmocka_unit_test(masks_of_bad_regions),
         cmocka_unit_test(points_between_places),
         cmocka_unit_test(nothing_is_allocated),
         cmocka_unit_test(boxes_lie_in_the_frame),
