@@ -3,12 +3,12 @@
  * Video goes through untouched. What the model finds is attached to its buffer, as the custom meta
  * "foveafilter", and posted as an element message of that name; both are a structure with
  * timestamp=(guint64, of the buffer), seconds=(double, that the device took) and what
- * foveafilter_results.h describes; boxes and key points as foveafilter_found.h has them. Messages
- * leave out the values of outputs, unless post-values asks for them. Several elements in a pipeline
- * share the structure of the meta: a later one's fields replace those of the same name, and in
- * `elements` each element has a structure of its own, under its name. Everything is planned when
- * caps arrive; a frame makes Fovea allocate nothing. Memory of cameras and decoders is read in
- * place if the device can.
+ * foveafilter_results.h describes; boxes, masks and key points as foveafilter_found.h has them.
+ * Messages leave out the values of outputs and of masks, unless post-values asks for them. Several
+ * elements in a pipeline share the structure of the meta: a later one's fields replace those of the
+ * same name, and in `elements` each element has a structure of its own, under its name. Everything
+ * is planned when caps arrive; a frame makes Fovea allocate nothing. Memory of cameras and decoders
+ * is read in place if the device can.
  */
 #include <gst/base/gstbasetransform.h>
 #include <gst/video/video.h>
@@ -41,9 +41,9 @@ G_DECLARE_FINAL_TYPE(FoveaFilter, fovea_filter, FOVEA, FILTER, GstBaseTransform)
 struct _FoveaFilter {
     GstBaseTransform parent;
     /* properties, under the object's lock */
-    char *model_path, *device_id, *attention, *output, *size, *compute;
+    char *model_path, *device_id, *attention, *output, *size, *compute, *mask_rule;
     guint threads, top;
-    double score;
+    double score, mask_score;
     gboolean post, post_values;
     /* between start and stop */
     fovea_device *device;
@@ -72,9 +72,11 @@ enum {
     PROP_OUTPUT,
     PROP_SIZE,
     PROP_COMPUTE,
+    PROP_MASK_RULE,
     PROP_THREADS,
     PROP_TOP,
     PROP_SCORE,
+    PROP_MASK_SCORE,
     PROP_POST,
     PROP_POST_VALUES,
 };
@@ -105,6 +107,11 @@ static const struct {
          "Type in which matrix products multiply: f32, bf16, int8; auto: the type that fovea tune "
          "has found, else bf16 if the device has instructions for it, else f32",
          "auto", G_STRUCT_OFFSET(FoveaFilter, compute)},
+    [PROP_MASK_RULE] =
+        {"mask-rule", "Rule of masks",
+         "panoptic: every pixel is in at most one mask; instance: masks may overlap; "
+         "auto: instance for a detector, else panoptic",
+         "auto", G_STRUCT_OFFSET(FoveaFilter, mask_rule)},
 };
 
 static char **text_of(FoveaFilter *self, guint id)
@@ -126,6 +133,8 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         self->top = g_value_get_uint(value);
     } else if (id == PROP_SCORE) {
         self->score = g_value_get_double(value);
+    } else if (id == PROP_MASK_SCORE) {
+        self->mask_score = g_value_get_double(value);
     } else if (id == PROP_POST) {
         self->post = g_value_get_boolean(value);
     } else if (id == PROP_POST_VALUES) {
@@ -149,6 +158,8 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *s
         g_value_set_uint(value, self->top);
     else if (id == PROP_SCORE)
         g_value_set_double(value, self->score);
+    else if (id == PROP_MASK_SCORE)
+        g_value_set_double(value, self->mask_score);
     else if (id == PROP_POST)
         g_value_set_boolean(value, self->post);
     else if (id == PROP_POST_VALUES)
@@ -251,28 +262,28 @@ static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preproc
     return TRUE;
 }
 
-static gboolean choose_compute(FoveaFilter *self, const char *text, fovea_compute *out)
+/* Sets *out to the index of `text` in `names`, which have the order of the library's constants and
+ * commas in between; NULL: to that of "auto". */
+static gboolean choose(FoveaFilter *self, const char *property, const char *text, const char *names,
+                       int *out)
 {
-    static const char *const names[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
-    *out = FOVEA_COMPUTE_AUTO;
-    if (!text)
-        return TRUE;
-    for (guint i = 0; names[i]; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (fovea_compute)i;
-            return TRUE;
-        }
-    GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS,
-                      ("compute is \"%s\"; it must be one of f32, bf16, int8, auto", text), (NULL));
-    return FALSE;
+    char **name = g_strsplit(names, ", ", 0);
+    for (*out = 0; name[*out] && strcmp(text ? text : "auto", name[*out]) != 0;)
+        ++*out;
+    const gboolean known = name[*out] != NULL;
+    g_strfreev(name);
+    if (!known)
+        GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS,
+                          ("%s is \"%s\"; it must be one of %s", property, text, names), (NULL));
+    return known;
 }
 
 /* Creates a plan for the frames of self->video, from a copy of the properties. */
 static gboolean make_plan(FoveaFilter *self, const char *attention, char **outputs,
-                          const char *size, const char *compute, guint top)
+                          const char *size, int compute, int rule, guint top)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_preprocess seen = FOVEA_PREPROCESS_INIT;
     options.frame.format = self->frames.info.format;
     options.frame.width = self->frames.width;
     options.frame.height = self->frames.height;
@@ -280,8 +291,8 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
     options.attention = attention;
     options.outputs = (const char *const *)outputs;
     options.n_outputs = outputs ? g_strv_length(outputs) : 0;
-    if (!choose_compute(self, compute, &options.compute) ||
-        !preprocessing(self, size, &rule, &options.preprocess))
+    options.compute = (fovea_compute)compute;
+    if (!preprocessing(self, size, &seen, &options.preprocess))
         return FALSE;
     if (fovea_plan_create(&self->plan, self->model, self->device, &options) != FOVEA_OK) {
         GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", fovea_error()), (NULL));
@@ -291,14 +302,16 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
     fovea_plan_query(self->plan, &info);
     if (info.untrained)
         GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("%s", info.untrained), (NULL));
-    if (!foveafilter_results_open(&self->results, self->model, self->plan, top)) {
+    if (!foveafilter_results_open(&self->results, self->model, self->plan, top) ||
+        !foveafilter_found_open(&self->found, self->model, self->plan,
+                                rule > FOVEA_MASKS_INSTANCE ? -1 : rule, self->frames.width,
+                                self->frames.height)) {
         GST_ELEMENT_ERROR(
             self, RESOURCE, NO_SPACE_LEFT,
             ("not enough memory for the outputs; use fewer outputs or a smaller size"), (NULL));
         return FALSE;
     }
     foveafilter_frames_open(&self->frames);
-    foveafilter_found_open(&self->found, self->model, self->plan);
     foveafilter_memory_open(&self->memory, GST_ELEMENT(self), self->device, options.frame.format,
                             &self->video, self->surfaces);
     return TRUE;
@@ -346,16 +359,20 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
     self->mapped = mapped;
     GST_OBJECT_LOCK(self);
     char *attention = g_strdup(self->attention), *size = g_strdup(self->size);
-    char *compute = g_strdup(self->compute);
+    char *compute = g_strdup(self->compute), *mask_rule = g_strdup(self->mask_rule);
     char **outputs = self->output && *self->output ? g_strsplit(self->output, ",", 0)
                                                    : foveafilter_found_outputs(self->model);
     const guint top = self->top;
     GST_OBJECT_UNLOCK(self);
-    const gboolean made = make_plan(self, attention, outputs, size, compute, top);
+    int type, rule;
+    const gboolean made = choose(self, "compute", compute, "f32, bf16, int8, auto", &type) &&
+                          choose(self, "mask-rule", mask_rule, "panoptic, instance, auto", &rule) &&
+                          make_plan(self, attention, outputs, size, type, rule, top);
     g_strfreev(outputs);
     g_free(attention);
     g_free(size);
     g_free(compute);
+    g_free(mask_rule);
     if (!made)
         drop_plan(self);
     return made;
@@ -373,7 +390,7 @@ static GstStructure *describe(const FoveaFilter *self, GstBuffer *buffer, double
                           G_TYPE_DOUBLE, fovea_plan_seconds(self->plan), NULL);
     foveafilter_results_describe(&self->results, out, values);
     foveafilter_found_describe(&self->found, (guint)self->video.width, (guint)self->video.height,
-                               score, out);
+                               score, values, out);
     return out;
 }
 
@@ -445,7 +462,10 @@ static GstFlowReturn run(FoveaFilter *self, const fovea_external_image *picture,
         GST_ELEMENT_ERROR(self, STREAM, FAILED, ("%s", fovea_error()), (NULL));
         return GST_FLOW_ERROR;
     }
-    foveafilter_found_look(&self->found, self->results.out, self->results.count);
+    GST_OBJECT_LOCK(self);
+    const double mask_score = self->mask_score;
+    GST_OBJECT_UNLOCK(self);
+    foveafilter_found_look(&self->found, self->results.out, self->results.count, mask_score);
     return GST_FLOW_OK;
 }
 
@@ -531,6 +551,15 @@ static void add_number(GObjectClass *class, guint id, const char *name, const ch
         class, id, g_param_spec_uint(name, nick, about, 0, most, standard, SETTING));
 }
 
+static void add_score(GObjectClass *class, guint id, const char *name, const char *nick,
+                      const char *about, double standard)
+{
+    g_object_class_install_property(
+        class, id,
+        g_param_spec_double(name, nick, about, 0, 1, standard,
+                            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+}
+
 static void fovea_filter_class_init(FoveaFilterClass *class)
 {
     GObjectClass *object = G_OBJECT_CLASS(class);
@@ -556,10 +585,9 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
         "Number of worker threads, including the streaming thread; 0: one per performance core",
         1024, 0);
     add_number(object, PROP_TOP, "top-k", "Labels", "Number of best labels to report", 100, TOP);
-    g_object_class_install_property(
-        object, PROP_SCORE,
-        g_param_spec_double("score", "Score", "Minimum score of boxes to attach", 0, 1, SCORE,
-                            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+    add_score(object, PROP_SCORE, "score", "Score", "Minimum score of boxes to attach", SCORE);
+    add_score(object, PROP_MASK_SCORE, "mask-score", "Score of masks",
+              "Minimum score of masks; 0: the model's usual one, 0.8 for EoMT and else 0.5", 0);
     g_object_class_install_property(
         object, PROP_POST,
         g_param_spec_boolean(
@@ -570,8 +598,8 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
         object, PROP_POST_VALUES,
         g_param_spec_boolean(
             "post-values", "Post values",
-            "Whether messages contain the values of outputs, which may be megabytes", FALSE,
-            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+            "Whether messages contain the values of outputs and of masks, which may be megabytes",
+            FALSE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
     gst_element_class_add_pad_template(
         element, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, caps));
     gst_element_class_add_pad_template(
@@ -586,6 +614,7 @@ static void fovea_filter_init(FoveaFilter *self)
 {
     self->device_id = g_strdup("cpu");
     self->compute = g_strdup("auto");
+    self->mask_rule = g_strdup("auto");
     self->top = TOP;
     self->score = SCORE;
     self->post = TRUE;

@@ -8,13 +8,23 @@ static gsize bytes_of(const fovea_output_info *info)
     return (gsize)info->rows * info->columns * sizeof(float);
 }
 
-static gboolean open_pool(Result *r)
+GstBufferPool *foveafilter_pool_open(gsize bytes)
 {
-    GstStructure *config;
-    r->pool = gst_buffer_pool_new();
-    config = gst_buffer_pool_get_config(r->pool);
-    gst_buffer_pool_config_set_params(config, NULL, (guint)bytes_of(&r->info), 1, 0);
-    return gst_buffer_pool_set_config(r->pool, config) && gst_buffer_pool_set_active(r->pool, TRUE);
+    GstBufferPool *pool = gst_buffer_pool_new();
+    GstStructure *config = gst_buffer_pool_get_config(pool);
+    gst_buffer_pool_config_set_params(config, NULL, (guint)bytes, 1, 0);
+    if (gst_buffer_pool_set_config(pool, config) && gst_buffer_pool_set_active(pool, TRUE))
+        return pool;
+    gst_object_unref(pool);
+    return NULL;
+}
+
+void foveafilter_pool_close(GstBufferPool *pool)
+{
+    if (!pool)
+        return;
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
 }
 
 gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fovea_plan *plan,
@@ -33,7 +43,8 @@ gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fo
         r->result[i].info.struct_size = sizeof r->result[i].info;
         fovea_plan_output(plan, i, &r->result[i].info);
         r->result[i].labels = r->result[i].info.kind == FOVEA_OUTPUT_LOGITS && about.classes > 0;
-        if (!open_pool(&r->result[i]))
+        r->result[i].pool = foveafilter_pool_open(bytes_of(&r->result[i].info));
+        if (!r->result[i].pool)
             return FALSE;
     }
     return TRUE;
@@ -41,12 +52,8 @@ gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fo
 
 void foveafilter_results_close(Results *r)
 {
-    for (guint i = 0; i < r->count; i++) {
-        if (!r->result[i].pool)
-            continue;
-        gst_buffer_pool_set_active(r->result[i].pool, FALSE);
-        gst_object_unref(r->result[i].pool);
-    }
+    for (guint i = 0; i < r->count; i++)
+        foveafilter_pool_close(r->result[i].pool);
     g_free(r->result);
     g_free(r->out);
     g_free(r->score);

@@ -48,6 +48,11 @@ void foveafilter_results_written(Results *r);
 void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean values);
 void foveafilter_results_end(Results *r);
 
+/* A pool of buffers of `bytes` bytes, of which one that nobody references any longer is used again;
+ * NULL: out of memory. */
+GstBufferPool *foveafilter_pool_open(gsize bytes);
+void foveafilter_pool_close(GstBufferPool *pool); /* or NULL */
+
 /* Adds structure `s` to `to` under `name`, and moves it to the end of the list. */
 void foveafilter_add(GstStructure *to, const char *name, GValue *list, GstStructure *s);
 

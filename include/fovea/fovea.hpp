@@ -539,6 +539,13 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         };
         return records(get, outputs, masks);
     }
+    /* Computes the mask of one query; `inside` has an element for every pixel of the frame. */
+    fovea_status try_mask_pixels(buffers outputs, std::uint32_t query,
+                                 std::vector<std::uint8_t> &inside) noexcept
+    {
+        const given outs(outputs);
+        return fovea_mask_pixels(*this, outs.out, outs.count, query, inside.data(), inside.size());
+    }
     /* Finds key points in the same way; `points` has an element for each key point. */
     fovea_status try_keypoints(buffers outputs, std::vector<fovea_keypoint> &points) noexcept
     {

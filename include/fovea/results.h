@@ -149,6 +149,15 @@ FOVEA_API fovea_status fovea_masks(fovea_plan *plan, const fovea_output *outs, s
  * elements of `inside`. */
 FOVEA_API fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_t n_outs,
                                          uint32_t query, uint8_t *inside, size_t capacity);
+/* Writes a mask of width x height pixels, which are inside where `inside` is not 0, as run lengths
+ * in the order of COCO's tools: down each column, from the left column to the right one. The runs
+ * are alternately outside and inside; the first is outside and may be 0. Their sum is the number of
+ * pixels, and a mask has at most width x height + 1 of them. Masks of objects have few runs, so
+ * that messages and files with many masks stay small. *count receives the number of runs, also if
+ * the buffer is too small; `capacity` is the number of elements of `runs`. If `runs` is NULL, the
+ * runs are only counted. Needs no plan. Thread-safe. */
+FOVEA_API fovea_status fovea_mask_runs(const uint8_t *inside, uint32_t width, uint32_t height,
+                                       uint32_t *runs, size_t capacity, size_t *count);
 
 /* ---- boxes: outputs of FOVEA_OUTPUT_BOXES and FOVEA_OUTPUT_BOX_CLASSES ---- */
 

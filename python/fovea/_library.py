@@ -111,6 +111,8 @@ for _name, _result, _arguments in [
         ("fovea_masks", C.c_int, [*_RAN, C.POINTER(c.MaskOptions), C.POINTER(c.Mask), C.c_size_t,
                                   C.POINTER(C.c_size_t), C.c_void_p, C.c_size_t]),
         ("fovea_mask_pixels", C.c_int, [*_RAN, C.c_uint32, C.c_void_p, C.c_size_t]),
+        ("fovea_mask_runs", C.c_int, [C.c_void_p, C.c_uint32, C.c_uint32, C.c_void_p, C.c_size_t,
+                                      C.POINTER(C.c_size_t)]),
         ("fovea_keypoints", C.c_int, [*_RAN, C.POINTER(c.Keypoint), C.c_size_t,
                                       C.POINTER(C.c_size_t)]),
         ("fovea_box_keypoints", C.c_int, [*_RAN, C.POINTER(c.Box), C.POINTER(c.Keypoint), C.c_size_t,

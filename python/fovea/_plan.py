@@ -156,13 +156,13 @@ class Plan(Handle):
         Needs the output "segmentation" or "seg_logits", or "masks_queries_logits" and "class_queries_logits"."""
         return self._class_map(self._run(self._seen(picture)))
 
-    def masks(self, picture: Any, rule: str = "panoptic", threshold: float = 0, mask_threshold: float = 0,
+    def masks(self, picture: Any, rule: Optional[str] = None, threshold: float = 0, mask_threshold: float = 0,
               overlap_threshold: float = 0, stuff: Sequence[int] = (), most: int = 1000) -> Masks:
-        """Masks that a segmenter finds in one picture. `rule`: "panoptic" or "instance". Thresholds of 0 mean
-        transformers' values. Masks with the same class are merged if the class is in `stuff`. Needs the outputs
-        "masks_queries_logits" and "class_queries_logits", or of a detector "logits" or "pred_scores",
-        "pred_boxes" and "pred_masks";
-        its masks are those of its boxes, and only `threshold` applies to them."""
+        """Masks that a segmenter finds in one picture. `rule`: "panoptic", or "instance", whose masks may overlap;
+        None: "instance" for a detector, else "panoptic". Thresholds of 0 mean transformers' values. Masks with the
+        same class are merged if the class is in `stuff`. Needs the outputs "masks_queries_logits" and
+        "class_queries_logits", or of a detector "logits" or "pred_scores", "pred_boxes" and "pred_masks"; its masks
+        are those of its boxes, and only `threshold` applies to them."""
         return self._masks(self._run(self._seen(picture)), rule, threshold, mask_threshold, overlap_threshold,
                            stuff, most)
 
@@ -187,8 +187,10 @@ class Plan(Handle):
     def _class_map(self, outputs: Sequence[FloatArray]) -> npt.NDArray[np.uint16]:
         return self._map(outputs, np.uint16, lib.fovea_class_map)
 
-    def _masks(self, outputs: Sequence[FloatArray], rule: str, threshold: float, mask_threshold: float,
-               overlap_threshold: float, stuff: Sequence[int], most: int) -> Masks:
+    def _masks(self, outputs: Sequence[FloatArray], rule: Optional[str], threshold: float, mask_threshold: float,
+               overlap_threshold: float, stuff: Sequence[int], most: int,
+               name: Callable[[int], Optional[str]] = lambda label: None) -> Masks:
+        rule = rule or ("instance" if "boxes" in self.kinds.values() else "panoptic")
         options = c.MaskOptions(rule=c.code(c.MASK_RULES, "rule", rule), threshold=threshold,
                                 mask_threshold=mask_threshold, overlap_threshold=overlap_threshold,
                                 n_stuff=len(stuff),
@@ -197,8 +199,14 @@ class Plan(Handle):
         pixels = np.empty(self.frame[:0:-1], np.uint16)
         self._read(outputs, lib.fovea_masks, C.byref(options), found, most, C.byref(count),
                    pixels.ctypes.data, pixels.size)
-        return Masks([Mask(m.label, m.score, m.query, m.x1, m.y1, m.x2, m.y2, m.area)
-                      for m in found[:count.value]], pixels)
+
+        def instance(query: int) -> npt.NDArray[np.uint8]:
+            inside = np.empty(self.frame[:0:-1], np.uint8)
+            self._read(outputs, lib.fovea_mask_pixels, query, inside.ctypes.data, inside.size)
+            return inside
+
+        return Masks([Mask(m.label, m.score, m.query, m.x1, m.y1, m.x2, m.y2, m.area, name(m.label))
+                      for m in found[:count.value]], pixels, instance if rule == "instance" else None)
 
     def _keypoints(self, outputs: Sequence[FloatArray], most: int) -> List[Keypoint]:
         points, count = (c.Keypoint * most)(), C.c_size_t()

@@ -1,10 +1,13 @@
 """Records of what models find in a picture."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+import ctypes as C
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
+
+from ._library import checked, lib
 
 
 class Features(NamedTuple):
@@ -51,16 +54,30 @@ class Mask(NamedTuple):
     name: Optional[str] = None
 
 
-class Masks(NamedTuple):
-    """Masks in the order of their queries, and for each pixel of the frame, uint16 (H, W), 1 + the index
-    of its mask, or 0."""
-    found: List[Mask]
-    pixels: npt.NDArray[np.uint16]
+class Masks:
+    """Masks in the order of their queries, or of a detector's scores: their records `found`, and for each pixel of
+    the frame `pixels`, uint16 (H, W), 1 + the index of its mask, or 0."""
+
+    def __init__(self, found: List[Mask], pixels: npt.NDArray[np.uint16],
+                 instance: Optional[Callable[[int], npt.NDArray[np.uint8]]] = None) -> None:
+        self.found, self.pixels = found, pixels
+        self._instance = instance  # computes the pixels of a query's mask, of which others may cover some
 
     def of(self, i: int) -> npt.NDArray[np.bool_]:
-        """Mask i: bool (H, W)."""
-        inside: npt.NDArray[np.bool_] = self.pixels == i + 1
+        """Mask i: bool (H, W). An instance has all of its pixels, also those that another one covers in `pixels`."""
+        inside: npt.NDArray[np.bool_] = (self.pixels == i + 1 if self._instance is None
+                                         else self._instance(self.found[i].query).astype(bool))
         return inside
+
+    def runs(self, i: int) -> npt.NDArray[np.uint32]:
+        """Mask i as run lengths in the order of COCO's tools: down each column, alternately outside and inside. They
+        are the list `counts` of COCO's files."""
+        inside, count = np.ascontiguousarray(self.of(i), np.uint8), C.c_size_t()
+        mask = inside.ctypes.data, *inside.shape[::-1]
+        checked(lib.fovea_mask_runs(*mask, None, 0, C.byref(count)))
+        runs = np.empty(count.value, np.uint32)
+        checked(lib.fovea_mask_runs(*mask, runs.ctypes.data, runs.size, C.byref(count)))
+        return runs
 
 
 class Keypoint(NamedTuple):

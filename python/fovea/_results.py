@@ -89,15 +89,15 @@ class Result(Mapping[str, FloatArray]):
 
     @cached_property
     def masks(self) -> Masks:
-        """Panoptic masks with transformers' thresholds; masks_of() takes others."""
+        """Masks with transformers' thresholds: those of a detector's boxes, else panoptic ones; masks_of() takes other
+        rules."""
         return self.masks_of()
 
-    def masks_of(self, rule: str = "panoptic", threshold: float = 0, mask_threshold: float = 0,
+    def masks_of(self, rule: Optional[str] = None, threshold: float = 0, mask_threshold: float = 0,
                  overlap_threshold: float = 0, stuff: List[int] = []) -> Masks:
         """Masks by your rule and thresholds; Plan.masks explains them."""
-        found, pixels = self._plan._masks(self._arrays, rule, threshold, mask_threshold,
-                                          overlap_threshold, stuff, 1000)
-        return Masks([m._replace(name=self._label(m.label)) for m in found], pixels)
+        return self._plan._masks(self._arrays, rule, threshold, mask_threshold, overlap_threshold, stuff, 1000,
+                                 self._label)
 
     @cached_property
     def keypoints(self) -> List[Keypoint]:

@@ -508,6 +508,164 @@ static void boxes_and_points(void **state)
     gst_harness_teardown(h);
 }
 
+enum { MASK_WIDTH = 96, MASK_HEIGHT = 64, MASK_PIXELS = MASK_WIDTH * MASK_HEIGHT, MOST_MASKS = 32 };
+
+/* A model that finds masks, and the outputs that they are made from. */
+typedef struct masked {
+    const char *model, *properties;
+    fovea_mask_rule rule;
+    float score;
+    const char *output[4]; /* the last is NULL */
+} masked;
+
+/* Finds masks with the library, in the values of the element's outputs. */
+static size_t ask_masks(fovea_mask *found, guint16 *pixels, const masked *m, const GstStructure *s)
+{
+    fovea_device *device;
+    fovea_model *model;
+    fovea_plan *plan;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_mask_options which = FOVEA_MASK_OPTIONS_INIT;
+    GstBuffer *values[3];
+    GstMapInfo map[3];
+    fovea_output out[3];
+    size_t n = 0, count;
+    one.threads = 1;
+    assert_int_equal(fovea_device_open(&device, "cpu", &one), FOVEA_OK);
+    assert_int_equal(fovea_model_load(&model, m->model), FOVEA_OK);
+    fovea_model_preprocess(model, &rule);
+    options.frame.width = MASK_WIDTH;
+    options.frame.height = MASK_HEIGHT;
+    options.preprocess = &rule;
+    options.outputs = m->output;
+    for (; m->output[n]; n++) {
+        const GstStructure *output =
+            gst_value_get_structure(gst_structure_get_value(s, m->output[n]));
+        assert_true(gst_structure_get(output, "values", GST_TYPE_BUFFER, &values[n], NULL));
+        assert_true(gst_buffer_map(values[n], &map[n], GST_MAP_READ));
+        out[n] = (fovea_output){map[n].data, map[n].size};
+    }
+    options.n_outputs = n;
+    which.rule = m->rule;
+    which.threshold = m->score;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    assert_int_equal(
+        fovea_masks(plan, out, n, &which, found, MOST_MASKS, &count, pixels, MASK_PIXELS),
+        FOVEA_OK);
+    for (size_t i = 0; i < n; i++) {
+        gst_buffer_unmap(values[i], &map[i]);
+        gst_buffer_unref(values[i]);
+    }
+    fovea_plan_free(plan);
+    fovea_model_free(model);
+    fovea_device_close(device);
+    return count;
+}
+
+static void same_map(const GstStructure *s, const guint16 *want)
+{
+    guint width, height;
+    GstBuffer *values;
+    GstMapInfo got;
+    const GstStructure *map = gst_value_get_structure(gst_structure_get_value(s, "mask-map"));
+    assert_true(gst_structure_get(map, "width", G_TYPE_UINT, &width, "height", G_TYPE_UINT, &height,
+                                  "values", GST_TYPE_BUFFER, &values, NULL));
+    assert_int_equal(width, MASK_WIDTH);
+    assert_int_equal(height, MASK_HEIGHT);
+    assert_true(gst_buffer_map(values, &got, GST_MAP_READ));
+    assert_int_equal(got.size, MASK_PIXELS * sizeof *want);
+    assert_memory_equal(got.data, want, got.size);
+    gst_buffer_unmap(values, &got);
+    gst_buffer_unref(values);
+}
+
+/* The record and the region of mask k. */
+static void same_mask(const GstStructure *s, GstVideoRegionOfInterestMeta *region, guint k,
+                      const fovea_mask *want)
+{
+    char name[sizeof "mask-4294967295"];
+    guint number, label, x, y, width, height;
+    guint64 area;
+    double score;
+    g_snprintf(name, sizeof name, "mask-%u", k);
+    assert_true(gst_structure_get(
+        item(s, "masks", k, name), "number", G_TYPE_UINT, &number, "class", G_TYPE_UINT, &label,
+        "score", G_TYPE_DOUBLE, &score, "area", G_TYPE_UINT64, &area, "x", G_TYPE_UINT, &x, "y",
+        G_TYPE_UINT, &y, "width", G_TYPE_UINT, &width, "height", G_TYPE_UINT, &height, NULL));
+    assert_int_equal(number, k + 1);
+    assert_int_equal(label, want->label);
+    assert_true(score == (double)want->score);
+    assert_int_equal(area, want->area);
+    assert_true(x == want->x1 && y == want->y1 && x + width == want->x2 && y + height == want->y2);
+    assert_true(region->x == x && region->y == y && region->w == width && region->h == height);
+    const GstStructure *own = gst_video_region_of_interest_meta_get_param(region, "mask");
+    assert_true(
+        gst_structure_get(own, "number", G_TYPE_UINT, &number, "area", G_TYPE_UINT64, &area, NULL));
+    assert_int_equal(number, k + 1);
+    assert_int_equal(area, want->area);
+}
+
+/* Masks are those of the library: records, regions after those of boxes, and a map of pixels. */
+static void masks(void **state)
+{
+    (void)state;
+    static const masked cases[] = {{TEST_DATA "/golden/models/rf-detr-seg-01",
+                                    "score=1 mask-score=0.1",
+                                    FOVEA_MASKS_INSTANCE,
+                                    0.1f,
+                                    {"logits", "pred_boxes", "pred_masks"}},
+                                   {TEST_DATA "/golden/models/rf-detr-seg-01",
+                                    "score=0.1 mask-score=0.1 mask-rule=panoptic",
+                                    FOVEA_MASKS_PANOPTIC,
+                                    0.1f,
+                                    {"logits", "pred_boxes", "pred_masks"}},
+                                   {TEST_DATA "/golden/models/eomt-masked-01",
+                                    "mask-score=0.02",
+                                    FOVEA_MASKS_PANOPTIC,
+                                    0.02f,
+                                    {"masks_queries_logits", "class_queries_logits"}},
+                                   {TEST_DATA "/golden/models/eomt-masked-01",
+                                    "",
+                                    FOVEA_MASKS_PANOPTIC,
+                                    0,
+                                    {"masks_queries_logits", "class_queries_logits"}}};
+    for (gsize i = 0; i < G_N_ELEMENTS(cases); i++) {
+        static guint16 pixels[MASK_PIXELS];
+        fovea_mask found[MOST_MASKS];
+        GstVideoInfo info;
+        GstMeta *meta;
+        gpointer at = NULL;
+        guint k = 0;
+        char *launch = g_strdup_printf("foveafilter model=\"%s\" threads=1 compute=f32 %s",
+                                       cases[i].model, cases[i].properties);
+        GstHarness *h = gst_harness_new_parse(launch);
+        GstCaps *caps = caps_of("RGB", MASK_WIDTH, MASK_HEIGHT);
+        assert_true(gst_video_info_from_caps(&info, caps));
+        gst_harness_set_src_caps(h, caps);
+        GstBuffer *out = pass(h, frame_of(&info, 3));
+        const GstStructure *s = attached(out);
+        const size_t n = ask_masks(found, pixels, &cases[i], s);
+        assert_true(n > 0 || cases[i].score == 0);
+        assert_int_equal(gst_value_list_get_size(gst_structure_get_value(s, "masks")), n);
+        same_map(s, pixels);
+        while ((meta = gst_buffer_iterate_meta_filtered(
+                    out, &at, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))) {
+            GstVideoRegionOfInterestMeta *region = (GstVideoRegionOfInterestMeta *)meta;
+            if (gst_video_region_of_interest_meta_get_param(region, "detection"))
+                assert_int_equal(k, 0);
+            else
+                same_mask(s, region, k, &found[k]);
+            k += gst_video_region_of_interest_meta_get_param(region, "mask") != NULL;
+        }
+        assert_int_equal(k, n);
+        gst_buffer_unref(out);
+        gst_harness_teardown(h);
+        g_free(launch);
+    }
+}
+
 /* Returns the address of a frame's values. */
 static const void *place_of(GstBuffer *frame)
 {
@@ -770,6 +928,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(features_on_the_bus),
         cmocka_unit_test(boxes_and_points),
         cmocka_unit_test(boxes_on_the_bus),
+        cmocka_unit_test(masks),
         cmocka_unit_test(two_in_series),
         cmocka_unit_test(padded_rows),
         cmocka_unit_test(colours),

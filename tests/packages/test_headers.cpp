@@ -158,6 +158,7 @@ static bool results_are_made()
     std::vector<fovea_keypoint> points(pose.info().keypoints);
     std::vector<std::uint16_t> steps(64 * 64), classes(64 * 64), none;
     std::vector<fovea_mask> masks(2);
+    std::vector<std::uint8_t> inside(64 * 64);
     metres.assign(metres.size(), 1.5f);
     const fovea_mask_options usual = FOVEA_MASK_OPTIONS_INIT;
     return heat.output(0).kind == FOVEA_OUTPUT_KEYPOINTS &&
@@ -166,7 +167,8 @@ static bool results_are_made()
            steps[100] == 1500 &&
            far.try_depth_map({metres}, FOVEA_EXTENT_PICTURE, metres) == FOVEA_EINVAL &&
            far.try_class_map({metres}, FOVEA_EXTENT_FRAME, classes) == FOVEA_EINVAL &&
-           far.try_masks({metres}, usual, masks, none) == FOVEA_EINVAL && masks.empty();
+           far.try_masks({metres}, usual, masks, none) == FOVEA_EINVAL && masks.empty() &&
+           far.try_mask_pixels({metres}, 0, inside) == FOVEA_EINVAL;
 }
 
 // One thread puts many frames and another takes some of them, each once and in order. The last

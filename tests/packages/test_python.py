@@ -817,6 +817,25 @@ class Calls(unittest.TestCase):
             np.testing.assert_array_equal(inside.min(0), [mask.y1, mask.x1])
         self.assertEqual(out.class_map.shape, (70, 84))
 
+    def test_instances(self):
+        """Instances have all of their pixels, which a map cannot hold; those of a detector are found without a rule."""
+        models = os.path.join(ROOT, "tests", "data", "golden", "models")
+        detector = fovea.Model(os.path.join(models, "rf-detr-seg-01"))(self.image)
+        segmenter = fovea.Model(os.path.join(models, "eomt-masked-01"))(self.image)
+        for masks in (detector.masks_of(threshold=0.05), segmenter.masks_of("instance", 1e-3)):
+            hidden = 0
+            self.assertGreater(len(masks.found), 1)
+            for i, mask in enumerate(masks.found):
+                inside = masks.of(i)
+                self.assertEqual((inside.dtype, inside.shape, inside.sum()), (bool, (70, 84), mask.area))
+                self.assertTrue(inside[masks.pixels == i + 1].all())
+                hidden += (inside & (masks.pixels != i + 1)).sum()
+                runs = masks.runs(i)
+                np.testing.assert_array_equal(np.repeat(np.arange(len(runs)) % 2, runs).reshape(84, 70).T, inside)
+            self.assertGreater(hidden, 0)
+        boxes = {(b.score, b.label) for b in detector.boxes}
+        self.assertTrue({(m.score, m.label) for m in detector.masks_of(threshold=0.05).found} <= boxes)
+
     def test_segmenter(self):
         """An object has the same masks alone and after others, and its parts agree with one another."""
         model = fovea.Model(os.path.join(ROOT, "tests", "data", "golden", "models", "sam-01"))

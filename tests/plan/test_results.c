@@ -629,6 +629,46 @@ static void masks_of_bad_boxes(void **unused)
     close_subject(&s);
 }
 
+/* Runs go down the columns and begin outside. They are counted if the buffer is too small. */
+static void runs_of_masks(void **unused)
+{
+    (void)unused;
+    static const struct {
+        uint32_t width, height;
+        const char *inside; /* rows from the top */
+        size_t runs;
+        uint32_t run[10];
+    } masks[] = {{3, 2, "......", 1, {6}},
+                 {3, 2, "######", 2, {0, 6}},
+                 {3, 2, ".##..#", 4, {2, 1, 1, 2}},
+                 {4, 3, "#..#.##..#.#", 10, {0, 1, 3, 2, 1, 1, 1, 1, 1, 1}},
+                 {0, 5, "", 1, {0}}};
+    for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
+        const uint32_t width = masks[i].width, height = masks[i].height;
+        uint8_t inside[12] = {0};
+        uint32_t run[11], sum = 0;
+        size_t count = 0, all = 0;
+        for (uint32_t k = 0; k < sizeof inside && masks[i].inside[k]; k++)
+            inside[k] = masks[i].inside[k] == '#' ? (uint8_t)(1 + 100 * k) : 0;
+        assert_int_equal(fovea_mask_runs(inside, width, height, NULL, 0, &all), 0);
+        assert_int_equal(all, masks[i].runs);
+        memset(run, 0xee, sizeof run);
+        assert_int_equal(fovea_mask_runs(inside, width, height, run, all, &count), 0);
+        assert_int_equal(count, all);
+        assert_int_equal(run[all], 0xeeeeeeee);
+        for (size_t k = 0; k < all; k++)
+            sum += run[k];
+        assert_int_equal(sum, width * height);
+        assert_memory_equal(run, masks[i].run, all * sizeof *run);
+        assert_int_equal(fovea_mask_runs(inside, width, height, run, all - 1, &count),
+                         FOVEA_EINVAL);
+        assert_int_equal(count, all);
+    }
+    size_t count;
+    assert_int_equal(fovea_mask_runs((const uint8_t *)"", 65536, 65536, NULL, 0, &count),
+                     FOVEA_EINVAL);
+    assert_int_equal(fovea_mask_runs(NULL, 1, 1, NULL, 0, &count), FOVEA_EINVAL);
+    assert_int_equal(fovea_mask_runs((const uint8_t *)"", 1, 1, NULL, 0, NULL), FOVEA_EINVAL);
 /* ---- masks of regions ---- */
 
 static const char *const region_names[] = {"pred_scores", "pred_boxes", "pred_masks", NULL};
@@ -941,6 +981,7 @@ int main(void)
         cmocka_unit_test(masks_of_no_numbers),
         cmocka_unit_test(masks_of_boxes),
         cmocka_unit_test(masks_of_bad_boxes),
+        cmocka_unit_test(runs_of_masks),
         cmocka_unit_test(masks_of_regions),
         cmocka_unit_test(masks_of_bad_regions),
         cmocka_unit_test(points_between_places),

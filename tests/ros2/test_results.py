@@ -21,6 +21,7 @@ from test_run_results import read_png
 MODELS = os.path.join(HERE, "..", "data", "golden", "models")
 DEPTH, POSE = "synthetic:depth-anything-s", "synthetic:vitpose-s-simple"
 MASKS, BOXES = os.path.join(MODELS, "eomt-masked-01"), os.path.join(MODELS, "rf-detr-02")
+BOXES_AND_MASKS = os.path.join(MODELS, "rf-detr-seg-01")
 LABELS, FEATURES = os.path.join(MODELS, "vit-01"), os.path.join(MODELS, "dinov2-03")
 WIDE, HIGH = 90, 64
 
@@ -159,6 +160,21 @@ class Results(unittest.TestCase):
             self.close([m["score"] for m in masks], [w["score"] for w in want])
             self.close([[m["x"] - m["width"] / 2, m["y"] - m["height"] / 2, m["width"], m["height"]] for m in masks],
                        [w["bbox"] for w in want])
+
+    def test_masks_of_boxes(self):
+        """A detector's masks, by the rule and with the limit that the program uses for it."""
+        for limit in ((), ("mask_score=0.1",)):
+            got = self.probe(BOXES_AND_MASKS, *limit)
+            self.assertEqual(set(got), {"boxes", "masks", "instances"})
+            score = ("--score", "0.1") if limit else ()
+            self.fovea(BOXES_AND_MASKS, "a.ppm", *score, "--masks", "m.png")
+            np.testing.assert_array_equal(pixels(got["masks"], np.uint8), read_png(self.path("m.png"))[0][:, :, 0])
+            want = self.fovea(BOXES_AND_MASKS, "a.ppm", *score, "--json")["masks"]
+            masks = got["instances"]["detections"]
+            self.assertTrue(want or not limit)
+            self.assertEqual([m["class"] for m in masks], [w["label"] or str(w["category_id"]) for w in want])
+            self.close([[m["x"] - m["width"] / 2, m["y"] - m["height"] / 2, m["width"], m["height"], m["score"]]
+                        for m in masks], [w["bbox"] + [w["score"]] for w in want])
 
     def test_classes(self):
         self.draw(96) # whole patches: the program's labels are those of the picture as it is run

@@ -16,11 +16,11 @@ ARGUMENTS = {
     "threads": ("0", int),
     "yuv": ("auto", str),
     "labels": ("", str),
-    "mask_rule": ("panoptic", str),
+    "mask_rule": ("auto", str),
     "image_transport": ("raw", str),
     "top_k": ("5", int),
     "score": ("0.3", float),
-    "mask_score": ("0.8", float),
+    "mask_score": ("0.0", float),
 }
 
 

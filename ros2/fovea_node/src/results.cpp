@@ -1,7 +1,6 @@
 #include "results.hpp"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -70,11 +69,15 @@ Detection2D detection(const std_msgs::msg::Header &header, double x1, double y1,
 
 Results::Results(rclcpp::Node &node, const Settings &settings, const fovea::model &model,
                  const std::vector<Output> &outputs)
-    : model_(model), mask_rule_(settings.mask_rule), labels_(read_labels(settings.labels))
+    : model_(model), labels_(read_labels(settings.labels))
 {
     const rclcpp::QoS qos(5);
     fovea::check(fovea_model_describe(model, &about_));
     choose(settings, outputs);
+    if (settings.mask_rule >= 0)
+        mask_rule_ = static_cast<fovea_mask_rule>(settings.mask_rule);
+    else if (about_.boxes)
+        mask_rule_ = FOVEA_MASKS_INSTANCE;
     if (features_count_)
         features_ = node.create_publisher<fovea_msgs::msg::Features>("~/features", qos);
     if (has(FOVEA_OUTPUT_LOGITS))
@@ -301,8 +304,8 @@ void Results::tell_masks(const fovea::plan &plan, const Header &header, const Li
         return;
     fovea_mask_options options = FOVEA_MASK_OPTIONS_INIT;
     options.rule = mask_rule_;
-    options.threshold = std::max(static_cast<float>(limits.mask_score), FLT_MIN); /* 0: 0.8 */
-    std::vector<fovea_mask> found(about_.masks);
+    options.threshold = static_cast<float>(limits.mask_score);
+    std::vector<fovea_mask> found(about_.boxes ? about_.boxes : about_.masks);
     std::size_t count;
     map_.resize(std::size_t{width_} * height_);
     fovea::check(fovea_masks(plan, outs_.data(), outs_.size(), &options, found.data(), found.size(),
@@ -317,7 +320,7 @@ void Results::tell_masks(const fovea::plan &plan, const Header &header, const Li
         one.results[0].hypothesis.score = double{m.score};
         instances->detections.push_back(std::move(one));
     }
-    masks_->publish(narrow(header, about_.masks));
+    masks_->publish(narrow(header, static_cast<std::uint32_t>(found.size())));
     instances_->publish(std::move(instances));
 }
 

@@ -69,7 +69,7 @@ class Results
 
     const fovea::model &model_;
     fovea_model_info about_ = FOVEA_MODEL_INFO_INIT;
-    fovea_mask_rule mask_rule_;
+    fovea_mask_rule mask_rule_ = FOVEA_MASKS_PANOPTIC;
     std::vector<std::string> labels_; /* in place of the model's */
     std::vector<std::string> names_;
     std::vector<fovea_output_kind> kinds_;

@@ -123,16 +123,20 @@ Settings declare_settings(rclcpp::Node &node)
         out.yuv = -1;
     out.labels = text(node, "labels", "",
                       "File with one class name per line, which replaces the model's names");
-    out.mask_rule = static_cast<fovea_mask_rule>(
+    out.mask_rule =
         choice("mask_rule",
-               text(node, "mask_rule", "panoptic",
-                    "panoptic: every pixel is in at most one mask; instance: masks may overlap"),
-               {"panoptic", "instance"}));
+               text(node, "mask_rule", "auto",
+                    "panoptic: every pixel is in at most one mask; instance: masks may overlap; "
+                    "auto: instance for a detector, else panoptic"),
+               {"panoptic", "instance", "auto"});
+    if (out.mask_rule > FOVEA_MASKS_INSTANCE)
+        out.mask_rule = -1;
     out.transport =
         text(node, "image_transport", "raw", "Transport of images: raw, compressed, ...");
     number(node, "top_k", 5, 100, false, "Number of best labels to report");
     share(node, "score", 0.3, "Minimum score of boxes");
-    share(node, "mask_score", 0.8, "Minimum score of masks");
+    share(node, "mask_score", 0.0,
+          "Minimum score of masks; 0: the model's usual one, 0.8 for EoMT and else 0.5");
     if (out.model.empty())
         refuse("no model is set: set the parameter `model` to a checkpoint or synthetic:NAME");
     return out;

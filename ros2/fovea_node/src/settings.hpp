@@ -21,8 +21,8 @@ struct Settings {
     /* size that the model sees; 0: as the model's preprocessing says */
     std::uint32_t width = 0, height = 0;
     fovea_compute compute = FOVEA_COMPUTE_AUTO;
-    int yuv = -1; /* a fovea_yuv_matrix; -1: what fovea_yuv_matrix_choose says of a camera */
-    fovea_mask_rule mask_rule = FOVEA_MASKS_PANOPTIC;
+    int yuv = -1;       /* a fovea_yuv_matrix; -1: what fovea_yuv_matrix_choose says of a camera */
+    int mask_rule = -1; /* a fovea_mask_rule; -1: instance for a detector, else panoptic */
     std::uint32_t threads = 0;
 };
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fovea/results.h>
+
 #include "cli/common/cli.h"
 #include "json/json.h"
 
@@ -34,16 +36,9 @@ void run_lengths_free(run_lengths *m)
 run_lengths run_lengths_of_pixels(const uint8_t *inside, uint32_t width, uint32_t height)
 {
     run_lengths m = {.width = width, .height = height};
-    uint64_t length = 0;
-    bool now = false;
-    for (uint32_t x = 0; x < width; x++)
-        for (uint32_t y = 0; y < height; y++, length++)
-            if ((inside[(size_t)y * width + x] != 0) != now) {
-                append(&m, length);
-                length = 0;
-                now = !now;
-            }
-    append(&m, length);
+    fovea_mask_runs(inside, width, height, NULL, 0, &m.n);
+    m.run = cli_alloc(m.n, sizeof *m.run);
+    fovea_mask_runs(inside, width, height, m.run, m.n, &m.n);
     return m;
 }
 
