@@ -669,6 +669,8 @@ static void runs_of_masks(void **unused)
                      FOVEA_EINVAL);
     assert_int_equal(fovea_mask_runs(NULL, 1, 1, NULL, 0, &count), FOVEA_EINVAL);
     assert_int_equal(fovea_mask_runs((const uint8_t *)"", 1, 1, NULL, 0, NULL), FOVEA_EINVAL);
+}
+
 /* ---- masks of regions ---- */
 
 static const char *const region_names[] = {"pred_scores", "pred_boxes", "pred_masks", NULL};
