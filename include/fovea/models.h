@@ -173,6 +173,8 @@ typedef enum fovea_resize {
                              the aspect kept; both sides are rounded to the nearest pixel, ties to
                              even (timm) */
     FOVEA_RESIZE_INSIDE,  /* like WITHIN, with the rounding of COVER (OpenCLIP) */
+    FOVEA_RESIZE_FLOORED, /* like BOUNDED, but both sides are rounded down to multiples of `patch`
+                             (YOLOS) */
     FOVEA_RESIZE_AREA,    /* both sides are rounded to multiples of `patch`; if the area is then
                              outside `least_area` to `most_area`, both are scaled first, with the
                              aspect kept as far as possible (Qwen2-VL) */
@@ -244,7 +246,7 @@ typedef struct fovea_preprocess { /* More than 25 fields: a report, which grows 
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* for R, G, B; all zero: the model's values */
     uint32_t patch;                   /* FOVEA_RESIZE_PATCHES, FOVEA_RESIZE_FIT, FOVEA_RESIZE_AREA,
-                                         FOVEA_RESIZE_SHRINK: side of a patch;
+                                         FOVEA_RESIZE_SHRINK, FOVEA_RESIZE_FLOORED: side of a patch;
                                          FOVEA_RESIZE_BOUNDED, FOVEA_RESIZE_WITHIN: sides are
                                          rounded up to multiples of this; 0: they are not */
     uint32_t most_patches;            /* FOVEA_RESIZE_PATCHES: maximum number of patches */

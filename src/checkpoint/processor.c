@@ -362,10 +362,11 @@ static fovea_status read_sizes(struct reading *r)
                                                             "size" is */
     if (square)
         r->size = (fv_processor_size){.width = 224, .height = 224};
-    const bool edges = way(r) == FV_WAY_DETR || way(r) == FV_WAY_DIVIDED;
+    const bool detr = way(r) == FV_WAY_DETR || way(r) == FV_WAY_FLOORED;
+    const bool edges = detr || way(r) == FV_WAY_DIVIDED;
     if (edges && is_null(r->c, "size"))
         r->size = r->class->size;
-    if (way(r) == FV_WAY_DETR && r->size.shortest && !json_is_object(fv_config_get(r->c, "size"))) {
+    if (detr && r->size.shortest && !json_is_object(fv_config_get(r->c, "size"))) {
         r->size.longest = 1333;
         FV_TRY(fv_config_u32(&r->size.longest, r->c, "max_size", 1, PIXELS));
     }
@@ -384,7 +385,7 @@ static fovea_status read_flags(struct reading *r)
     else
         FV_TRY(read_flag(&r->rescales, r->c, "do_rescale"));
     FV_TRY(read_flag(&r->normalises, r->c, "do_normalize"));
-    if (way(r) == FV_WAY_DETR)
+    if (way(r) == FV_WAY_DETR || way(r) == FV_WAY_FLOORED)
         FV_TRY(read_flag(&r->pads, r->c, "pad_and_return_pixel_mask"));
     FV_TRY(read_flag(&r->pads, r->c, "do_pad"));
     return read_flag(&r->converts, r->c, "do_convert_rgb");
@@ -689,6 +690,16 @@ static fovea_status read_detr(struct reading *r)
     return pad_plain(r);
 }
 
+static fovea_status read_floored(struct reading *r)
+{
+    FV_TRY(read_detr(r));
+    if (r->out->resize == FOVEA_RESIZE_BOUNDED) {
+        r->out->resize = FOVEA_RESIZE_FLOORED;
+        r->out->patch = 16;
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status read_way(struct reading *r)
 {
     static fovea_status (*const readers[])(struct reading *) = {
@@ -699,7 +710,7 @@ static fovea_status read_way(struct reading *r)
         [FV_WAY_FIT] = read_fit,       [FV_WAY_BOX] = read_box,
         [FV_WAY_INSIDE] = read_inside, [FV_WAY_DIVIDED] = read_divided,
         [FV_WAY_AREA] = read_area,     [FV_WAY_SHRINK] = read_shrink,
-        [FV_WAY_DETR] = read_detr,
+        [FV_WAY_DETR] = read_detr,     [FV_WAY_FLOORED] = read_floored,
     };
     FV_TRY(readers[way(r)](r));
     if (!r->resizes)

@@ -121,6 +121,8 @@ static const fv_processor_class classes[] = {
      WITHIN(800, 1333), .pads = true, .floats = true, .fields = of_detr},
     {"DeformableDetr", " lw_detr ", FV_WAY_DETR, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
      WITHIN(800, 1333), .pads = true, .fields = of_detr},
+    {"Yolos", " yolos ", FV_WAY_FLOORED, FOVEA_FILTER_BILINEAR, &fv_colours_imagenet,
+     WITHIN(800, 1333), .pads = true, .fields = of_detr},
     {"Llava", " llava ", FV_WAY_SQUARE, FOVEA_FILTER_BICUBIC, &fv_colours_clip, SHORT(224), 224,
      .crops = true, .converts = true, .fields = ""},
     {"LlavaNext", " llava_next llava_next_video ", FV_WAY_WHOLE, FOVEA_FILTER_BICUBIC,

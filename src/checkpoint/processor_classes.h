@@ -22,6 +22,7 @@ enum fv_processor_way {
     FV_WAY_DIVIDED, /* sides rounded up to multiples of "size_divisor" (Mask2Former) */
     FV_WAY_AREA,    /* resize to an area, in whole patches (Qwen2-VL) */
     FV_WAY_SHRINK,  /* resize what is too large, in whole patches (Pixtral) */
+    FV_WAY_FLOORED, /* as DETR, with sides rounded down to multiples of 16 (YOLOS) */
     FV_WAY_DETR,    /* as DETR; RF-DETR rescales before a resize that is not antialiased */
 };
 

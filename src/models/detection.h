@@ -27,6 +27,9 @@ struct fv_graph;
 typedef struct fv_detection {
     uint32_t levels, anchors, classes;
     bool of_queries, of_regions;
+    /* With queries: one more logit means that there is no object. Scores are a softmax, and a query
+     * has one box, of its best class (YOLOS). */
+    bool nothing;
     uint32_t mask_size;                     /* regions: cells along a side of a box's mask, or 0 */
     float stride[FV_LEVELS];                /* pixels between adjacent cells */
     float anchor[FV_LEVELS][FV_ANCHORS][4]; /* x1, y1, x2, y2 of the first cell's anchors */

@@ -263,6 +263,11 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         fit_long(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_BOUNDED) {
         fit_bounded(&w, &h, p);
+    } else if (p->resize == FOVEA_RESIZE_FLOORED) {
+        FV_TRY(patch_check(p));
+        fit_bounded(&w, &h, p);
+        w -= w % p->patch;
+        h -= h % p->patch;
     } else if (p->resize == FOVEA_RESIZE_WITHIN) {
         fit_within(&w, &h, p);
     } else if (p->resize == FOVEA_RESIZE_COVER || p->resize == FOVEA_RESIZE_INSIDE) {

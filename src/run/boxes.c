@@ -108,6 +108,27 @@ static size_t select_best(const fv_detection *d, const fv_box_level *l, uint32_t
     return n;
 }
 
+/* Selects the best queries, each with its best class, whose score is a softmax over the classes and
+ * "no object". */
+static size_t select_queries(const fv_detection *d, const fv_box_level *l, fv_box_candidate *heap)
+{
+    const float *logit = l->cls;
+    size_t n = 0;
+    for (uint32_t place = 0; place < l->width; place++, logit += d->classes + 1) {
+        uint32_t best = 0;
+        double sum = 0;
+        for (uint32_t label = 1; label < d->classes; label++)
+            best = logit[label] > logit[best] ? label : best;
+        for (uint32_t label = 0; label <= d->classes; label++)
+            sum += exp((double)logit[label] - (double)logit[best]);
+        const fv_box_candidate c = {
+            .logit = logit[best], .score = (float)(1 / sum), .place = place, .label = best};
+        if (c.score > d->score_thr)
+            n = push(heap, n, d->nms_pre, &c);
+    }
+    return n;
+}
+
 /* ---- boxes ---- */
 
 static float limit(float x, float low, float high)
@@ -202,7 +223,8 @@ size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float wid
     size_t n = 0;
     for (uint32_t i = 0; i < d->levels; i++) {
         fv_box_candidate *own = scratch + n;
-        const size_t best = select_best(d, &level[i], i, own);
+        const size_t best =
+            d->nothing ? select_queries(d, &level[i], own) : select_best(d, &level[i], i, own);
         n += decode(d, &level[i], i, own, best, (const float[]){width, height});
     }
     sort(scratch, n);

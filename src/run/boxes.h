@@ -22,11 +22,12 @@ typedef struct fv_box_level {
  * moved and scaled by the four numbers. In the order of scores, it keeps those that overlap no
  * better box of the same class by more than iou_threshold, at most max_per_img. For queries, as
  * DETR's post-processing does: it takes the nms_pre best pairs of a query and a class whose score
- * is above score_thr, with the queries' boxes. Equal scores are ordered by level, cell and class,
- * so that the order is the same everywhere. Scores that are NaN count as below the threshold; boxes
- * that are not finite, or have a negative side, are left out. Boxes without width or height overlap
- * no other box. Returns the number of boxes, of which at most `capacity` are written. `scratch` has
- * levels * nms_pre elements. Allocates nothing. */
+ * is above score_thr, with the queries' boxes; or if a
+ * logit means "no object", the best queries, each with its best class. Equal scores are ordered by
+ * level, cell and class, so that the order is the same everywhere. Scores that are NaN count as
+ * below the threshold; boxes that are not finite, or have a negative side, are left out. Boxes
+ * without width or height overlap no other box. Returns the number of boxes, of which at most
+ * `capacity` are written. `scratch` has levels * nms_pre elements. Allocates nothing. */
 size_t fv_boxes_find(const fv_detection *d, const fv_box_level *level, float width, float height,
                      fv_box_candidate *scratch, fovea_detection *out, size_t capacity);
 

@@ -46,6 +46,10 @@ static void add_resize(struct text *t, const fovea_preprocess *p)
     case FOVEA_RESIZE_PATCHES:
         add(t, "to at most %u patches of %u pixels", p->most_patches, p->patch);
         break;
+    case FOVEA_RESIZE_FLOORED:
+        add(t, "short side to %u, long side to %u at most, in multiples of %u", p->short_edge,
+            p->long_edge, p->patch);
+        break;
     case FOVEA_RESIZE_AREA:
         add(t, "to multiples of %u with an area of %u to %u pixels", p->patch, p->least_area,
             p->most_area);

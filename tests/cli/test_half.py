@@ -35,7 +35,7 @@ ALLOWED_MAIN = 5e-3
 MAIN = ("logits", "last_hidden_state")
 PLAIN = ("vit-", "dinov2-", "clip-vision-", "siglip-")
 DENSE = ("depth-anything-", "dpt-", "eomt-", "lw-detr-", "mask2former-", "mavit-cascade-", "mavit-fpn-",
-         "mavit-mask-", "mavit-retinanet-", "mavit-uper-", "rf-detr-", "vitpose-")
+         "mavit-mask-", "mavit-retinanet-", "mavit-uper-", "rf-detr-", "vitpose-", "yolos-")
 SWITCHING = ("mask2former-",)
 ON_DEVICES = ("siglip-01",)
 FASTER = ("neon-fp16", "neon-dot")  # levels with 16-bit multiplication, whose results differ from those of floats

@@ -3,7 +3,7 @@
 tensors or the section of config.json that describes them.
 
     pip install torch==2.15.0 transformers==5.24.0 safetensors      # several GB, into a virtual environment
-    python3 make_aliases.py [--match TEXT]                          # writes golden/models/alias-*
+    python3 make_aliases.py [--match TEXT]                          # writes golden/models/alias-*, yolos-*
 
 Each is transformers' model of that type, narrow, with two blocks and random weights, as save_pretrained writes it. Of
 a larger model, the vision tower is compared, and most other tensors are left out of the file. test_golden.py expects
@@ -182,6 +182,11 @@ CASES = [
                                                    "mrope_section": [2, 1, 1]})},
      "visual", {"packed": {"name": "pixel_values", "merge": 2, "channels": "last"}}, (16, 16), (LAST,),
      "the same with other names"),
+    ("yolos-01", "YolosForObjectDetection", dict(VISION, image_size=[24, 40], num_detection_tokens=5, num_labels=3),
+     "", {}, (32, 28), ("logits", "pred_boxes", LAST), "detection tokens, and positions after each block"),
+    ("yolos-02", "YolosForObjectDetection", dict(VISION, image_size=[20, 20], num_detection_tokens=4, num_labels=2,
+                                                 use_mid_position_embeddings=False, qkv_bias=False),
+     "", {}, (20, 44), ("logits", "pred_boxes", LAST), "without positions after blocks, and without biases of q, k, v"),
 ]
 
 

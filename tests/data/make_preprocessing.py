@@ -91,6 +91,10 @@ def cases():
                 image_grid_pinpoints=[[64, 32], [32, 64]])
     out |= both("LlavaOnevision", "LlavaOnevisionImageProcessor", TALL, size=size(32, 32),
                 image_grid_pinpoints=[[64, 32], [32, 64]])
+    yolos = {"shortest_edge": 60, "longest_edge": 90}
+    for n, picture in (("wide", WIDE), ("tall", TALL), ("large", LARGE), ("small", SMALL)):
+        out["Yolos, " + n] = one("YolosImageProcessor", picture, size=yolos)
+    out["Yolos, exact"] = one("YolosImageProcessor", WIDE, size=size(30, 45))
     qwen = {"patch_size": 4, "merge_size": 2, "temporal_patch_size": 2}
     for n, picture in (("wide", WIDE), ("tall", TALL), ("large", LARGE), ("small", SMALL)):
         out["Qwen2VL, " + n] = one("Qwen2VLImageProcessor", picture, min_pixels=1024, max_pixels=6000, **qwen)

@@ -268,6 +268,7 @@ uint32_t every_plan(fovea_device *device, every_plan_look *each)
                                          "rf-detr-b",
                                          "rf-detr-seg-n",
                                          "lw-detr-t",
+                                         "yolos-s",
                                          "mask2former-s",
                                          "dpt-dinov2-s",
                                          "dpt-l",

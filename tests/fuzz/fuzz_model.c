@@ -478,6 +478,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "rf-detr-n",
                                          "rf-detr-seg-n",
                                          "lw-detr-t",
+                                         "yolos-s",
                                          "eomt-dinov3-s",
                                          "mask2former-s",
                                          "dpt-dinov2-s",

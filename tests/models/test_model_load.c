@@ -9,6 +9,7 @@
 #include "models/dense/mask2former.h"
 #include "models/dense/vitpose.h"
 #include "models/detr/rf_detr.h"
+#include "models/detr/yolos.h"
 #include "models/pyramid/swin.h"
 #include "models/synthetic.h"
 #include "models/vit/sam.h"
@@ -631,7 +632,8 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"dpt-l", 343030465},           {"swin-t", 28288354},
         {"swin-s", 49606258},           {"swin-b", 87768224},
         {"swin-b384", 87903584},        {"swin-l", 196532476},
-        {"swin-l384", 196735516},
+        {"swin-l384", 196735516},       {"yolos-ti", 6488736},
+        {"yolos-s", 30684768},          {"yolos-b", 127798368},
     };
     size_t names = 0;
     (void)state;
@@ -649,7 +651,7 @@ static void synthetic_models_have_the_published_sizes(void **state)
         &fv_vit_synthetics,     &fv_sam_synthetics,     &fv_depth_anything_synthetics,
         &fv_vitpose_synthetics, &fv_eomt_synthetics,    &fv_mask2former_synthetics,
         &fv_rf_detr_synthetics, &fv_lw_detr_synthetics, &fv_dpt_synthetics,
-        &fv_swin_synthetics};
+        &fv_swin_synthetics,    &fv_yolos_synthetics};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         names += lists[i]->count;
     assert_int_equal(names, sizeof published / sizeof *published); /* no model is missing */

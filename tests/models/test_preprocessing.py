@@ -185,7 +185,7 @@ class Refused(Folder):
 
     def test_sizes_that_a_class_has_not(self):
         short, both = {"shortest_edge": 32}, {"height": 32, "width": 32}
-        for name, size in (("Qwen2VL", short), ("Pixtral", short), ("RfDetr", short), ("Mask2Former", short), ("Sam", both), ("Owlv2", short), ("DPT", short), ("Idefics3", both)):
+        for name, size in (("Yolos", short), ("Qwen2VL", short), ("Pixtral", short), ("RfDetr", short), ("Mask2Former", short), ("Sam", both), ("Owlv2", short), ("DPT", short), ("Idefics3", both)):
             self.file({"image_processor_type": name + "ImageProcessor", "size": size})
             self.refused((name + "ImageProcessor", '"size"'))
 

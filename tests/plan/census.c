@@ -31,6 +31,7 @@ static const char *const models[] = {
     "sam-b16",
     "rf-detr-seg-n",
     "lw-detr-t",
+    "yolos-ti",
     "mask2former-s",
     "dpt-dinov2-s",
     "dpt-l",

@@ -218,6 +218,7 @@ static void boxes_of_queries(void **state)
     boxes_of(TEST_DATA "/golden/models/rf-detr-02", names, 2);
     boxes_of(TEST_DATA "/golden/models/rf-detr-seg-01", names, 2);
     boxes_of(TEST_DATA "/golden/models/lw-detr-01", names, 2);
+    boxes_of(TEST_DATA "/golden/models/yolos-01", names, 2);
 }
 
 static void boxes_of_regions(void **state)

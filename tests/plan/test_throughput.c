@@ -61,6 +61,10 @@ static const struct subject {
     {GOLDEN "lw-detr-01", NULL, 56, 42, "backbone_features"},
     {GOLDEN "mavit-mask-rcnn-01", NULL, 80, 64, "stage1"},
     {GOLDEN "mavit-cascade-rcnn-01", NULL, 72, 50, "stage1"},
+    {GOLDEN "yolos-01", NULL, 44, 29},
+    {GOLDEN "yolos-01", "mala", 60, 32},
+    {GOLDEN "alias-qwen2-5-vl-01", NULL, 60, 44},
+    {GOLDEN "alias-glm-ocr-01", "linear:elu1", 44, 24},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* tests every `stride`-th subject */

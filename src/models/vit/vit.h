@@ -196,6 +196,7 @@ enum fv_vit_kind {
     FV_VIT_MLCD,    /* CLIP's encoder with rotary positions */
     FV_VIT_MGP,     /* the encoder of MGP-STR, which reads text */
     FV_VIT_LW_DETR, /* backbone of LW-DETR */
+    FV_VIT_YOLOS,   /* encoder of YOLOS, with detection tokens */
     FV_VIT_QWEN2,   /* Qwen2-VL, ERNIE 4.5-VL: a ViT with rotary positions only */
     FV_VIT_QWEN2_5, /* Qwen2.5-VL: windows, norms by the root mean square, a gated MLP */
     FV_VIT_QWEN3,   /* Qwen3-VL and its successors, which also have a position table */

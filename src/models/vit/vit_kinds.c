@@ -61,6 +61,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                     FV_HEAD_CLS},
     [FV_VIT_LW_DETR] = {"lw_detr_vit", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_LW_DETR, BIAS | SCALES,
                         FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_YOLOS] = {"yolos", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_LW_DETR, CLASS | BIAS,
+                      FV_POS_PLAIN, FV_HEAD_CLS},
     [FV_VIT_QWEN2] = {"qwen2_vl_vision", 1e-6f, FV_EPI_GELU_QUICK, FV_PROCESSOR_BLIP, AXIAL,
                       FV_POS_PLAIN, FV_HEAD_MEAN},
     [FV_VIT_QWEN2_5] = {"qwen2_5_vl_vision", 1e-6f, FV_EPI_SILU, FV_PROCESSOR_BLIP,

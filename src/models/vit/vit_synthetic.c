@@ -121,6 +121,7 @@ static void tokens(fv_synthetic *m, const fv_vit_spec *s)
     const bool class = fv_vit_kinds[s->kind].parts & FV_VIT_HAS_CLASS;
     /* position rows before those of the patches */
     uint32_t before = class || s->kind == FV_VIT_POSE || s->kind == FV_VIT_LW_DETR;
+    const uint32_t after = s->kind == FV_VIT_YOLOS ? s->registers : 0;
     if (class)
         fv_synthetic_vector(m, n->cls, s->width, 0, s->spread);
     if (s->kind == FV_VIT_DEIT) {
@@ -130,7 +131,8 @@ static void tokens(fv_synthetic *m, const fv_vit_spec *s)
     if (s->registers)
         fv_synthetic_table(m, n->reg, s->registers, s->width, s->spread);
     if (s->kind != FV_VIT_BEIT)
-        fv_synthetic_table(m, n->pos, (n->patch_positions ? 0 : before) + (uint64_t)rows * cols,
+        fv_synthetic_table(m, n->pos,
+                           (n->patch_positions ? 0 : before) + (uint64_t)rows * cols + after,
                            s->width, s->spread);
 }
 
@@ -210,6 +212,7 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_MLCD:
     case FV_VIT_MGP:
     case FV_VIT_LW_DETR:
+    case FV_VIT_YOLOS:
     case FV_VIT_QWEN2:
     case FV_VIT_QWEN2_5:
     case FV_VIT_QWEN3:

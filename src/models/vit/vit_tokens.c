@@ -104,6 +104,8 @@ static fovea_status read_positions(fv_vit_reader *r)
         return read_native(r);
     if (!t)
         return fv_reader_missing(&r->t, r->n->pos, "of positions");
+    /* In YOLOS, the positions of the detection tokens follow those of the patches. */
+    const uint32_t last = r->kind == FV_VIT_YOLOS ? v->prefix - v->class_tokens : 0;
     uint64_t rows = t->elements / v->width;
     uint32_t lead = 0;
     const uint64_t shape[2] = {rows, v->width};
@@ -113,7 +115,9 @@ static fovea_status read_positions(fv_vit_reader *r)
         return fv_vit_check_size(r, "length of the position table", UINT32_MAX, SIDE * SIDE);
     FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->pos, "", gridded ? 3 : 2,
                             gridded ? grid : shape));
-    FV_TRY(cut_table(r, (uint32_t)rows, &lead));
+    FV_TRY(fv_vit_check_size(r, "length of the position table",
+                             rows > last ? (uint32_t)rows - last : 0, SIDE * SIDE + REGISTERS));
+    FV_TRY(cut_table(r, (uint32_t)rows - last, &lead));
     uint32_t patches = v->table_width * v->table_height;
     v->table = (fv_weight){.rows = patches, .cols = v->width};
     fv_weight_add(&v->table, (fv_weight_part){.tensor = t,
@@ -130,6 +134,12 @@ static fovea_status read_positions(fv_vit_reader *r)
         return FOVEA_OK;
     v->prefix_add = (fv_weight){.rows = v->prefix, .cols = v->width};
     fv_weight_add(&v->prefix_add, (fv_weight_part){.tensor = t, .rows = lead, .cols = v->width});
+    if (last)
+        fv_weight_add(&v->prefix_add, (fv_weight_part){.tensor = t,
+                                                       .offset = (rows - last) * v->width,
+                                                       .row0 = lead,
+                                                       .rows = last,
+                                                       .cols = v->width});
     return FOVEA_OK;
 }
 
