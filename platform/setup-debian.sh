@@ -18,7 +18,8 @@ set -eu
 
 # dpkg-dev: from it Meson knows where libraries lie; without it they would be installed to lib64, where
 # neither the loader nor pkg-config nor CMake looks for them.
-build='gcc libc6-dev dpkg-dev opencl-headers meson ninja-build pkgconf|pkg-config libjansson-dev libjpeg-dev libpng-dev'
+build='gcc libc6-dev dpkg-dev opencl-headers meson ninja-build pkgconf|pkg-config libjansson-dev libjpeg-dev libpng-dev
+    libcurl4-openssl-dev libssl-dev'
 test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev|clang cmake
     gcc-aarch64-linux-gnu|gcc libc6-dev-arm64-cross|libc6-dev ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
     libclblast1 oclgrind| abigail-tools gnuplot-nox libswscale-dev libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev

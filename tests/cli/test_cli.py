@@ -176,10 +176,8 @@ def check_words(exe, folder):
             (["plan", "own"], [command + 'own/b.pt own --architecture NAME"']),
             (["plan", "empty"], ["neither model.safetensors nor"]),
             (["run", "facebook/dinov2-base", "good.png"],
-             ["config.json, model.safetensors and preprocessor_config.json",
-              "https://huggingface.co/facebook/dinov2-base/resolve/main/FILE"]),
-            (["plan", "timm/vit_base_patch16_224.augreg_in1k"],
-             ["https://huggingface.co/timm/vit_base_patch16_224.augreg_in1k/resolve/main/FILE"]),
+             ["facebook/dinov2-base is not in the cache, ", "models--facebook--dinov2-base, and HF_HUB_OFFLINE"]),
+            (["plan", "timm/vit_base_patch16_224.augreg_in1k"], ["is not in the cache"]),
             *((["plan", path], ["a model is a folder with"])
               for path in ("own/none.pth", "./a/b", "a/b/c", "a/", "/a/b", "a/b c")),
             (["plan", "hf/config.json"], ["give its folder"]),

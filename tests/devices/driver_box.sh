@@ -21,7 +21,7 @@ make)
     in_box apt-get update -qq
     # The drivers, and the libraries that the program is linked with.
     in_box apt-get install -y -qq --no-install-recommends pocl-opencl-icd mesa-opencl-icd mesa-vulkan-drivers \
-        libjansson4 libjpeg62-turbo libpng16-16t64 libtiff6 libwebp7
+        libjansson4 libjpeg62-turbo libpng16-16t64 libtiff6 libwebp7 libcurl4t64 libssl3t64
     ;;
 run)
     for folder in $1; do

@@ -25,7 +25,7 @@ link() {
         -I. -Isrc -Iinclude -I"$build/include" "$source" tests/fuzz/fuzz_files.c \
         "$@" "$build/src/cli/libcli.a" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
         $(pkg-config --libs libpng libjpeg) \
-        $(for library in libwebp libtiff-4; do ! pkg-config --exists $library || pkg-config --libs $library; done)
+        $(for library in libwebp libtiff-4 libcurl libcrypto; do ! pkg-config --exists $library || pkg-config --libs $library; done)
 }
 for target in ${TARGETS:-annotations cache model operation pictures safetensors training video wisdom}; do
     case $target in

@@ -77,6 +77,7 @@ int cli_eval(const cli_command *self, int argc, char **argv);
 int cli_linearise(const cli_command *self, int argc, char **argv);
 int cli_lm(const cli_command *self, int argc, char **argv);
 int cli_convert(const cli_command *self, int argc, char **argv);
+int cli_fetch(const cli_command *self, int argc, char **argv);
 int cli_completion(const cli_command *self, int argc, char **argv);
 int cli_manual(const cli_command *self, int argc, char **argv);
 

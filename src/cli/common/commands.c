@@ -74,6 +74,10 @@ const cli_command cli_commands[] = {
                  "fovea bench attention --tokens 256..65536*2 --attention softmax,linear -o md\n"
                  "fovea bench gemm --shape 1024x768x768 --dtype f32 -o jsonl --output gemm.jsonl\n"
                  "fovea bench model dinov2-base --baseline before.json --fail-above 5\n"},
+    {"fetch", "OWNER/NAME[@REVISION] [FILE...]",
+     "downloads a model of the Hugging Face hub into the cache of huggingface_hub", cli_fetch, 0,
+     .examples = "fovea fetch facebook/dinov2-small\n"
+                 "fovea fetch facebook/dinov2-small@main README.md\n"},
     {"convert", "CHECKPOINT FOLDER [--architecture NAME]",
      "makes a model folder from files of PyTorch or from quantised weights", cli_convert, 0,
      .examples = "fovea convert dinov2-base/pytorch_model.bin dinov2-base\n"
@@ -99,8 +103,9 @@ const cli_command cli_commands[] = {
 };
 
 const char cli_model_words[] =
-    "MODEL is a Hugging Face directory, a .safetensors file next to its config.json, or\n"
-    "synthetic:NAME, which has random weights; fovea info --models lists the names.\n";
+    "MODEL is a Hugging Face directory, a .safetensors file next to its config.json, the name\n"
+    "OWNER/NAME of a model of the Hugging Face hub, which is downloaded once, or synthetic:NAME,\n"
+    "which has random weights; fovea info --models lists the names.\n";
 
 const cli_term cli_exit_terms[] = {
     {"0", "success"},
@@ -123,6 +128,8 @@ const cli_term cli_environment_terms[] = {
     {"FOVEA_RIGOR", "estimate, measure or exhaustive, like --rigor"},
     {"FOVEA_TUNE_BUSY",
      "keep: fovea tune also keeps results that it measures while the machine is busy"},
+    {"HF_HUB_CACHE, HF_HOME", "folder of downloaded models, as for huggingface_hub"},
+    {"HF_HUB_OFFLINE", "1: nothing is downloaded"},
     {"FOVEA_LOG", "log messages to print: off; all; or those that contain a word: cache, wisdom, "
                   "tuning, device, cuda"},
     {NULL, NULL},

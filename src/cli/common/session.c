@@ -5,6 +5,7 @@
 #include <fovea/tuning.h>
 
 #include "cli/common/cli.h"
+#include "cli/common/hub.h"
 
 /* Converts a status to an exit code. FOVEA_EINVAL about a device is an error in the command line,
  * because the user typed the device's name. */
@@ -20,7 +21,10 @@ int cli_open_device(fovea_device **out, const cli_settings *s)
 
 static int load_model(fovea_model **out, const char *path, const fovea_model_options *options)
 {
-    fovea_status status = fovea_model_load_with(out, path, options);
+    char *folder;
+    CLI_TRY(hub_resolve(&folder, path));
+    const fovea_status status = fovea_model_load_with(out, folder, options);
+    free(folder);
     /* An unknown model is bad input, not a missing feature of this machine. */
     return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
 }

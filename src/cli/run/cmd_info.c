@@ -1,8 +1,12 @@
 /* cmd_info.c: `fovea info`: lists devices, what the backends found, and kernels. */
+#include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/common/cli.h"
+#include "cli/common/hub.h"
 
 enum { DEVICES = 32 };
 
@@ -121,6 +125,39 @@ static json_t *texts(const char *(*at)(size_t), bool wanted)
     return list;
 }
 
+/* Returns the bytes of a model's weights: of the files in its folder that are safetensors. */
+static double weights_of(const char *folder)
+{
+    double bytes = 0;
+    struct dirent *entry;
+    DIR *in = opendir(folder);
+    while (in && (entry = readdir(in))) {
+        struct stat st;
+        char *path = cli_text("%s/%s", folder, entry->d_name);
+        if (cli_ends_with(path, ".safetensors") && stat(path, &st) == 0)
+            bytes += (double)st.st_size;
+        free(path);
+    }
+    if (in)
+        closedir(in);
+    return bytes;
+}
+
+static void add_cached(void *list, const char *name, const char *folder)
+{
+    json_array_append_new(list, json_pack("{s:s, s:o, s:I}", "name", name, "folder",
+                                          cli_json_text(folder), "bytes",
+                                          (json_int_t)weights_of(folder)));
+}
+
+static void show_cached(void *ctx, const char *name, const char *folder)
+{
+    bool *any = ctx;
+    printf("%s%s, %.3g MB of weights in the cache\n", *any ? "" : "\n", name,
+           weights_of(folder) / 1e6);
+    *any = true;
+}
+
 static json_t *describe(const struct devices *all, bool kernels, bool models, bool attentions)
 {
     json_t *devices = json_array();
@@ -148,6 +185,10 @@ static json_t *describe(const struct devices *all, bool kernels, bool models, bo
                                                "usable", k.usable));
     json_object_set_new(root, "kernels", table);
     json_object_set_new(root, "models", texts(fovea_model_synthetic, models));
+    json_t *cached = json_array();
+    if (models)
+        hub_each(add_cached, cached);
+    json_object_set_new(root, "cached", cached);
     json_object_set_new(root, "attentions", texts(fovea_model_attention, attentions));
     return root;
 }
@@ -159,7 +200,9 @@ int cli_info(const cli_command *self, int argc, char **argv)
     struct devices devices;
     const cli_option own[] = {
         {"kernels", 0, NULL, "list the kernels, and which of them run on this machine", &kernels},
-        {"models", 0, NULL, "list the models that synthetic:NAME accepts", &models},
+        {"models", 0, NULL,
+         "list the models that synthetic:NAME accepts, and those of the hub that are in the cache",
+         &models},
         {"attentions", 0, NULL,
          "list the attentions that --attention accepts, and how they combine", &attentions},
         {NULL},
@@ -184,6 +227,9 @@ int cli_info(const cli_command *self, int argc, char **argv)
     if (models)
         puts("after the name of a mavit, nalaformer, pola or swin: -fpn, -upernet, -retinanet, "
              "-mask2former, -mask-rcnn, -cascade-rcnn");
+    bool any = false;
+    if (models)
+        hub_each(show_cached, &any);
     if (attentions)
         show_attentions();
     return CLI_OK;
