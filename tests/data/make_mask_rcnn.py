@@ -27,7 +27,10 @@ import test_pyramid as pyramid  # noqa: E402
 
 MODELS = os.path.join(TESTS, "data", "golden", "models")
 SIZE = (64, 80)
-CASES = {"mavit-mask-rcnn-01": (3, rcnn.case(scale=10)), "mavit-cascade-rcnn-01": (8, rcnn.cascade(scale=10))}
+FEW = {"max_per_img": 5}
+# With these seeds, weights of float16 give the same boxes in the same order, which test_half.py expects.
+CASES = {"mavit-mask-rcnn-01": (5, rcnn.case(scale=10, rcnn_test=FEW)),
+         "mavit-cascade-rcnn-01": (33, rcnn.cascade(scale=10, rcnn_test=FEW))}
 
 
 def conv(x, t, name, **options):

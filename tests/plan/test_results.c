@@ -706,7 +706,7 @@ static void look_at_regions(const subject *s, fovea_mask_rule rule)
     o.rule = rule;
     o.threshold = 0.5f;
     assert_int_equal(fovea_masks(s->plan, s->out, 3, &o, found, MOST, &count, map, pixels), 0);
-    assert_in_range(count, 3, 10); /* scores above 0.5 */
+    assert_in_range(count, 3, 4); /* the last of five has no area */
     for (size_t k = 0; k < count; k++) {
         const uint32_t q = found[k].query;
         uint64_t area = 0;
@@ -725,7 +725,8 @@ static void look_at_regions(const subject *s, fovea_mask_rule rule)
         }
         assert_int_equal(area, found[k].area);
     }
-    assert_int_equal(fovea_mask_pixels(s->plan, s->out, 3, 12, inside, pixels), FOVEA_EINVAL);
+    assert_int_equal(fovea_mask_pixels(s->plan, s->out, 3, s->output[0].rows, inside, pixels),
+                     FOVEA_EINVAL);
     free(map);
     free(inside);
     free(taken);
@@ -771,15 +772,16 @@ static void masks_of_bad_regions(void **unused)
         }
     for (size_t i = 0; i < 400; i++) {
         fill_regions(&s);
-        for (uint32_t row = 0; row < 12; row++) {
+        for (uint32_t row = 0; row < s.output[0].rows; row++) {
             data_of(&s, 0)[2 * row + 1] = i % 7 == 0 ? bad[i % 5] : (float)(i % 4);
             data_of(&s, 1)[4 * row + i % 4] = bad[(i + row) % 5] * (i % 3 ? 1 : 1e-32f);
         }
         for (size_t n = 0; i % 2 && n < s.out[2].size / 4; n += 3)
             data_of(&s, 2)[n] = bad[i % 5];
         assert_int_equal(fovea_masks(s.plan, s.out, 3, NULL, found, 12, &count, map, 80 * 64), 0);
-        assert_int_equal(fovea_mask_pixels(s.plan, s.out, 3, (uint32_t)(i % 12), inside, 80 * 64),
-                         0);
+        assert_int_equal(
+            fovea_mask_pixels(s.plan, s.out, 3, (uint32_t)(i % s.output[0].rows), inside, 80 * 64),
+            0);
     }
     close_subject(&s);
     const char *const masks[] = {"pred_masks", NULL};
