@@ -1,4 +1,4 @@
-/* boxes.cl: how detectors choose and refine boxes: ROW_MAX, TOPK, PICK, SINE, DEFORM, REFINE. */
+/* boxes.cl: how detectors choose and refine boxes: ROW_MAX, PICK, SINE, DEFORM, REFINE. */
 
 #if FV_COMPILES(row_max)
 /* A work-item has a row. */
@@ -13,35 +13,6 @@ FV_KERNEL void row_max(FV_IN(0), FV_OUT(1), FV_CALL)
     }
     if (r < rows)
         FV_PUT(1, FV_AT(1, r), most);
-}
-#endif
-
-/* Whether a row ranks before another, as in fv_topk_before() of src/ops/ref/ref_topk.h. */
-static inline uint before(float x, uint i, float y, uint k)
-{
-    const uint lost = isnan(x) ? 1 : 0, other = isnan(y) ? 1 : 0;
-    if (lost != other)
-        return other;
-    return x > y || (!(x < y) && i < k);
-}
-
-#if FV_COMPILES(topk)
-/* Every work-item has a candidate and counts those that rank before it, which gives its position in
- * the result. It stops when there are enough of them. u.s1: a table has the candidates' places. */
-FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
-{
-    const uint me = get_global_id(0), count = u.s0, columns = dim.s2, end = row0 + rows;
-    const uint mine = min(me, count - 1), own = u.s1 ? table[mine] : mine;
-    const float x = FV_GET(0, FV_AT(0, own / columns) + own % columns);
-    uint rank = 0;
-    for (uint k = 0; k < count && rank < end; k++) {
-        const uint place = u.s1 ? table[k] : k;
-        rank += before(FV_GET(0, FV_AT(0, place / columns) + place % columns), place, x, own);
-    }
-    if (me >= count)
-        rank = me;
-    if (rank >= row0 && rank - row0 < rows)
-        FV_PUT(1, FV_AT(1, rank - row0), me < count ? (float)own : -1.f);
 }
 #endif
 

@@ -1,4 +1,4 @@
-/* gpu_boxes.c: launch code of boxes.cl. */
+/* gpu_boxes.c: launch code of boxes.cl and topk.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -27,7 +27,36 @@ static uint64_t topk_table(const fv_launch *l, uint32_t *out)
     return bytes;
 }
 
-FV_GPU_CODE(fv_gpu_topk, "boxes", "topk", 64, .shape = topk_shape, .table = topk_table)
+FV_GPU_CODE(fv_gpu_topk, "topk", "topk", 64, .shape = topk_shape, .table = topk_table)
+
+static void select_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    (void)l, (void)p;
+    count[0] = 1;
+}
+
+static void ranked_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    (void)l;
+    count[0] = fv_gpu_groups(p->row0 + p->rows, p->group);
+}
+
+FV_GPU_CODE(fv_gpu_topk_ranked, "topk", "topk_ranked", 256, .shape = ranked_shape,
+            .pre_pass = {{"topk_select", select_shape}})
+
+/* Values of several columns have no table, whose place the scratch takes. */
+static bool has_columns(const fv_problem *p)
+{
+    return p->dim[FV_TOPK_COLUMNS] > 1;
+}
+
+static size_t ranked_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    (void)knobs, (void)rows;
+    return p->dim[FV_DIM_ROWS] * sizeof(uint32_t);
+}
+
+const fv_kernel_hooks fv_h_gpu_topk_ranked = {.applies = has_columns, .scratch = ranked_scratch};
 
 /* ---- SINE and DEFORM ---- */
 

@@ -486,7 +486,8 @@ fv_view fv_emit_unfold(fv_builder *b, const char *label, fv_view in, uint32_t si
 fv_view fv_emit_row_max(fv_builder *b, const char *label, fv_view in, uint32_t rows, uint32_t cols);
 /* Finds the `k` largest values of `from` rows, `columns` wide, in descending order, and returns
  * their places, row * columns + column, as floats, (k, 1); -1 fills the result if there are fewer.
- * `table` lists the `count` places that may be chosen, in ascending order; NULL means all. */
+ * `table` lists the `count` places that may be chosen, in ascending order, for a single column;
+ * NULL means all. */
 fv_view fv_emit_topk(fv_builder *b, const char *label, fv_view in, uint32_t from, uint32_t columns,
                      uint32_t k, const uint32_t *table, uint32_t count);
 /* Gathers rows of `in`, or of the weight w if it is set; rows are `cols` wide. `index` has the row

@@ -49,7 +49,8 @@ static bool make_topk(check_case *c, uint32_t index)
             every; /* every `every`-th value is a candidate; 0: all values, without a table */
     } sizes[] = {{1, 1, 1, 0, 0},      {1, 9, 1, 1, 0},   {5, 5, 1, 0, 0},   {7, 40, 1, 2, 3},
                  {13, 20, 1, 0, 4},    {9, 143, 1, 0, 0}, {30, 64, 1, 1, 2}, {100, 400, 1, 0, 0},
-                 {300, 1024, 1, 0, 0}, {12, 3, 5, 2, 0},  {20, 31, 3, 0, 2}, {40, 77, 3, 1, 0}};
+                 {300, 1024, 1, 0, 0}, {12, 3, 5, 2, 0},  {20, 31, 3, 0, 0}, {40, 77, 3, 1, 0},
+                 {200, 900, 3, 0, 0}};
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
     const uint32_t from = sizes[index].from, every = sizes[index].every;

@@ -3,7 +3,8 @@
  *   dim    rows (chosen), from, columns
  *   IN     WHOLE, from rows, `columns` wide       OUT  ROW, 1 wide
  *   u[0]   candidates, at least one
- *   u[1]   1: table has their places; 0: there is no table, and all values are candidates
+ *   u[1]   1: table has their places, and `columns` is 1; 0: there is no table, and all values are
+ *          candidates
  *   table  uint32: places, ascending
  *
  *   place = row * columns + column of a value
