@@ -25,7 +25,8 @@ const cli_command cli_commands[] = {
      "prints the time, memory and steps of a model without running it", cli_plan, MODEL,
      .examples = "fovea plan dinov2-base --size 1036\n"
                  "fovea plan synthetic:dinov2-b --size 4096 --attention linear:elu1 "
-                 "--memory-limit 512\n"},
+                 "--memory-limit 512\n"
+                 "fovea plan dinov2-base --advise --budget 100ms,300MiB\n"},
     {"tune", "[MODEL] [--size LIST], or MODEL --accuracy X PICTURE...",
      "measures the fastest kernels or types on this machine, and saves the results", cli_tune,
      MODEL | CLI_TAKES_PICTURES,

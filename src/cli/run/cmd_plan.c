@@ -8,6 +8,7 @@
 #include <fovea/sequences.h>
 
 #include "cli/common/cli.h"
+#include "cli/run/plan_advise.h"
 
 static const char *schedule_name(fovea_schedule s)
 {
@@ -443,6 +444,21 @@ static int plan_sequence(cli_session *s, const fovea_sequence_options *given, co
     return CLI_OK;
 }
 
+/* Opens the model without the options that may be lists, and prints what fits. */
+static int advise_model(const cli_common *common, const advise_budget *budget, const char *model)
+{
+    cli_common single = *common;
+    cli_session s;
+    single.size = single.attention = single.compute = NULL;
+    CLI_TRY(cli_open(&s, &single, model));
+    const int code = s.info.sequence
+                         ? cli_fail(CLI_UNSUPPORTED,
+                                    "%s reads sequences; --advise is for models of pictures", model)
+                         : advise(&s, common, budget, model);
+    cli_close(&s);
+    return code;
+}
+
 int cli_plan(const cli_command *self, int argc, char **argv)
 {
     cli_common common = {CLI_STORES};
@@ -452,8 +468,18 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     fovea_sequence_options sequence = FOVEA_SEQUENCE_OPTIONS_INIT;
     const char *rows = NULL, *context = NULL;
-    bool steps = false;
+    bool steps = false, advised = false;
+    const char *budget_text = NULL;
+    advise_budget budget;
     const cli_option own[] = {
+        {"advise", 0, NULL,
+         "list sizes, attentions and precisions with their time and memory; --size, --attention "
+         "and --compute take lists",
+         &advised},
+        {"budget", 0, "LIMIT",
+         "with --advise: only what fits a time, a size of memory or both: "
+         "30ms,200MiB",
+         &budget_text},
         {"steps", 0, NULL, "list every step of every block, with its sweep and problem", &steps},
         {"rows", 0, "N", "language models: tokens of a prompt per call (default 256)", &rows},
         {"context", 0, "N",
@@ -468,6 +494,11 @@ int cli_plan(const cli_command *self, int argc, char **argv)
         return cli_fail(CLI_USAGE, "plan needs one MODEL; see fovea plan --help");
     CLI_TRY(cli_number(&sequence.rows, "rows", rows, 1, 1 << 20));
     CLI_TRY(cli_number(&sequence.context, "context", context, 1, 1 << 24));
+    CLI_TRY(advise_budget_read(&budget, budget_text));
+    if (budget_text && !advised)
+        return cli_fail(CLI_USAGE, "--budget is only for --advise");
+    if (advised)
+        return advise_model(&common, &budget, argv[first]);
     CLI_TRY(cli_open(&s, &common, argv[first]));
     if (s.info.sequence) {
         code = plan_sequence(&s, &sequence, argv[first], common.json, steps);
