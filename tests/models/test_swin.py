@@ -115,6 +115,9 @@ class Swin(ChangedModel):
             with self.subTest(tensor=name, shape=tensor.shape):
                 self.model(more={name: tensor})
                 self.refused(name)
+        tables = {"swin.encoder.layers.1.blocks.%d.%s" % (i, TABLE): np.ones((127 * 127, 16)) for i in range(3)}
+        self.model(more=tables, window_size=None, num_heads=None)  # 3 times 1 GiB of biases
+        self.refused("2.0 GiB", "64 x 64")
         self.model("swin-02", more={"swin.embeddings.position_embeddings": np.ones((1, 250, 12))})
         self.refused("square")
         self.model(model_type="swinv2")

@@ -27,7 +27,8 @@
 #define HIDDEN (1u << 20)
 #define DEPTH 1024
 #define PATCH 1024
-#define WINDOW 64 /* most tokens along the side of a window */
+#define WINDOW 64           /* most tokens along the side of a window */
+#define BIASES (2ull << 30) /* most bytes of a plan's biases */
 
 /* Fields of its configuration, in addition to those of every transformers configuration. */
 static const char fields[] =
@@ -90,6 +91,7 @@ static const struct names layouts[] = {
 typedef struct reader {
     fv_pola_reader r;
     const struct names *n;
+    uint64_t biases;  /* bytes of the biases of all pairs of tokens in a window, of all blocks */
     bool merges_late; /* at the begin of a stage, as timm does, not at the end of the one before */
 } reader;
 
@@ -318,6 +320,14 @@ static fovea_status read_window(reader *r, const fv_pola_stage *s, fv_pola_block
             t->source->name, t->root, p, r->n->table, rows);
     if (!r->n->begins)
         FV_TRY(fv_reader_agree(t, &r->r.config, "window_size", b->window));
+    const uint64_t tokens = (uint64_t)b->window * b->window;
+    r->biases += tokens * tokens * s->heads * sizeof(float);
+    if (r->biases > BIASES)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: biases of relative positions need more than the %.1f GiB that are "
+                       "supported: \"%s%s%s\" has %u heads and windows of %u x %u tokens",
+                       t->source->name, (double)BIASES / (1 << 30), t->root, p, r->n->table,
+                       s->heads, b->window, b->window);
     return fv_reader_matrix(&b->positions, t, p, r->n->table, "", rows, s->heads);
 }
 
