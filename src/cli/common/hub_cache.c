@@ -121,7 +121,7 @@ char *hub_snapshot_of(const hub_model *m, const char *commit)
     return cli_text("%s/snapshots/%s", m->folder, commit);
 }
 
-/* ---- what is there ---- */
+/* ---- models in the cache ---- */
 
 static bool exists(const char *folder, const char *name)
 {

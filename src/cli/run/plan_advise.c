@@ -87,16 +87,16 @@ static char **list_of(const char *const *words)
 /* Returns multiples of the size that the model sees by default, rounded to whole patches. */
 static char **usual_sizes(const cli_session *s)
 {
-    static const double factors[] = {0.5, 0.75, 1, 1.5, 2, 3, 4};
-    enum { SIZES = sizeof factors / sizeof *factors };
+    static const double scales[] = {0.5, 0.75, 1, 1.5, 2, 3, 4};
+    enum { SIZES = sizeof scales / sizeof *scales };
     char text[SIZES][32];
     const char *words[SIZES + 1] = {NULL};
     uint32_t width, height, patch = s->info.patch ? s->info.patch : 1;
     const fovea_preprocess p = cli_preprocess(&s->settings, s->model);
     cli_picture_size(&width, &height, &p, &s->info);
     for (int i = 0; i < SIZES; i++) {
-        const uint32_t w = (uint32_t)(width * factors[i] / patch + 0.5) * patch;
-        const uint32_t h = (uint32_t)(height * factors[i] / patch + 0.5) * patch;
+        const uint32_t w = (uint32_t)(width * scales[i] / patch + 0.5) * patch;
+        const uint32_t h = (uint32_t)(height * scales[i] / patch + 0.5) * patch;
         snprintf(text[i], sizeof text[i], "%ux%u", w ? w : patch, h ? h : patch);
         words[i] = text[i];
     }
