@@ -187,6 +187,8 @@ CASES = [
     ("yolos-02", "YolosForObjectDetection", dict(VISION, image_size=[20, 20], num_detection_tokens=4, num_labels=2,
                                                  use_mid_position_embeddings=False, qkv_bias=False),
      "", {}, (20, 44), ("logits", "pred_boxes", LAST), "without positions after blocks, and without biases of q, k, v"),
+    ("alias-vit-msn-02", "ViTMSNForImageClassification", dict(VISION, num_labels=3), "", {}, (20, 20), ("logits",),
+     "blocks are saved without the prefix of the other tensors"),
 ]
 
 

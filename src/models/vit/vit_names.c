@@ -46,10 +46,11 @@ const char *const fv_vit_prefixes[] = {
 #define HF_EMBEDDING                                                                               \
     .patch = "embeddings.patch_embeddings.projection.", .cls = "embeddings.cls_token",             \
     .pos = "embeddings.position_embeddings", .post = "layernorm.", .head = "classifier."
-#define HF_NAMES                                                                                   \
-    HF_EMBEDDING, .block = "encoder.layer.%u.", .q = "attention.attention.query.",                 \
-                  .k = "attention.attention.key.", .v = "attention.attention.value.",              \
-                  .proj = "attention.output.dense."
+#define HF_BLOCK                                                                                   \
+    .block = "encoder.layer.%u.", .q = "attention.attention.query.",                               \
+    .k = "attention.attention.key.", .v = "attention.attention.value.",                            \
+    .proj = "attention.output.dense."
+#define HF_NAMES HF_EMBEDDING, HF_BLOCK
 #define PROJECTIONS                                                                                \
     .q = "attention.q_proj.", .k = "attention.k_proj.", .v = "attention.v_proj.",                  \
     .proj = "attention.o_proj."
@@ -150,6 +151,13 @@ const fv_vit_names fv_vit_schemes[] = {
     /* transformers: ViT, DeiT */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
            .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_NAMES, VIT_HEADS,
+           .fc1 = "intermediate.dense.", .fc2 = "output.dense."),
+    /* transformers 5.24: what it saves for a classifier of MSN, whose blocks have no prefix */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(PLAIN),
+           .marks = {"encoder.layer.0.layernorm_before.weight"}, HF_BLOCK, .head = "classifier.",
+           .patch = "vit.embeddings.patch_embeddings.projection.",
+           .cls = "vit.embeddings.cls_token", .pos = "vit.embeddings.position_embeddings",
+           .post = "vit.layernorm.", .ln1 = "layernorm_before.", .ln2 = "layernorm_after.",
            .fc1 = "intermediate.dense.", .fc2 = "output.dense."),
     /* transformers: BEiT, Data2Vec for pictures */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(BEIT),
