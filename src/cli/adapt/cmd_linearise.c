@@ -90,6 +90,11 @@ static int check_model(linearise_run *r)
     if (strcmp(info.attention, "softmax") != 0)
         return cli_fail(CLI_USAGE, "%s is a model with %s; linearise needs a softmax model",
                         r->model, info.attention);
+    if (!cli_output_name(r->validation.teacher, "last_hidden_state"))
+        return cli_fail(CLI_USAGE,
+                        "%s is a model of type %s; linearise converts ViT, DeiT, DINOv2, DINOv3, "
+                        "CLIP and SigLIP, and a head is put on the result by fovea adapt --stage 3",
+                        r->model, info.type);
     r->blocks = info.depth;
     r->chosen = cli_alloc(info.depth, sizeof *r->chosen);
     r->forced = cli_alloc(info.depth, sizeof *r->forced);
