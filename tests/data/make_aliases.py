@@ -37,13 +37,15 @@ RESIZED = {"interpolate_pos_encoding": True}
 PALIGEMMA = {"model_type": "paligemma", "vision_config": dict(VISION, model_type="siglip_vision_model"),
              "text_config": dict(GEMMA, model_type="gemma"), "projection_dim": 16, "image_token_index": 31}
 OTHERS = (r"language_model|text_model|multi_?modal|(^|\.)decoder\.|word_embeddings|lm_head|mm_projector|deepstack"
-          r"|^model\.(layers|norm|embed_tokens|projector)|^(projector|layers|norm|tok_embeddings|output|vision_language_adapter)\.")
+          r"|^model\.(layers|norm|embed_tokens|projector)|^(projector|norm|tok_embeddings|output)\."
+          r"|^vision_language_adapter|^layers\.\d+\.(attention|feed_forward|ffn)|vit_downsampler")
 # modules with classes that transformers does not export
 HIDDEN = ("got_ocr2.modeling_got_ocr2", "idefics2.modeling_idefics2", "ovis2.modeling_ovis2",
           "pp_formulanet.modeling_pp_formulanet", "ernie4_5_vl_moe.modeling_ernie4_5_vl_moe",
           "paddleocr_vl.modeling_paddleocr_vl", "hunyuan_vl.modeling_hunyuan_vl", "hy_v4_vl.modeling_hy_v4_vl",
           "cosmos3_edge.modeling_cosmos3_edge", "glm_image.modeling_glm_image",
-          "qwen3_omni_moe.modeling_qwen3_omni_moe", "qwen2_5_omni.modeling_qwen2_5_omni")
+          "qwen3_omni_moe.modeling_qwen3_omni_moe", "qwen2_5_omni.modeling_qwen2_5_omni",
+          "step3p7.modeling_step3p7", "molmo2.modeling_molmo2")
 LAST, POOLED = "last_hidden_state", "pooler_output"
 MERGED = "merged_patches"  # transformers: pooler_output
 VL = {"hidden_size": 16, "intermediate_size": 24, "depth": 2, "num_heads": 2, "patch_size": 4, "out_hidden_size": 12}
@@ -121,6 +123,8 @@ CASES = [
      "visual", WINDOWS, (24, 40), (LAST, MERGED), "windows, smaller at the right and bottom, in two of three blocks"),
     ("alias-qwen2-5-vl-02", "Qwen2_5OmniVisionEncoder", dict(VL, window_size=20, fullatt_block_indexes=[0]), "",
      WINDOWS, (16, 48), (LAST, MERGED), "whole windows"),
+    ("alias-qwen2-5-vl-03", "Qwen2_5OmniVisionEncoder", dict(VL, window_size=64, fullatt_block_indexes=[]), "",
+     WINDOWS, (16, 24), (LAST, MERGED), "windows that are larger than the picture"),
     ("alias-qwen3-vl-01", "Qwen3VLModel", {
         "vision_config": dict(VL, num_position_embeddings=16, deepstack_visual_indexes=[0]),
         "text_config": dict(TEXT, hidden_size=12, layer_types=["full_attention"])},
@@ -182,6 +186,12 @@ CASES = [
                                                    "mrope_section": [2, 1, 1]})},
      "visual", {"packed": {"name": "pixel_values", "merge": 2, "channels": "last"}}, (16, 16), (LAST,),
      "the same with other names"),
+    ("alias-molmo2-01", "Molmo2VisionModel", dict(PATCHES, image_size=[20, 20], num_key_value_heads=2, head_dim=8), "",
+     {"packed": {"name": "pixel_values", "channels": "last", "shape": (1, 25, 48), "grid": False}}, (20, 20), (LAST,),
+     "patches whose colours are neighbours; no last norm"),
+    ("alias-step3p5-01", "Step3p7VisionModel", dict(PATCHES, image_size=20, mlp_ratio=1.5), "",
+     {"packed": {"name": "pixel_values", "shape": "picture", "grid": False, "hook": "layers.1"}}, (24, 36), (LAST,),
+     "layer scales, a norm before the blocks, a table and rotary positions by column first"),
     ("yolos-01", "YolosForObjectDetection", dict(VISION, image_size=[24, 40], num_detection_tokens=5, num_labels=3),
      "", {}, (32, 28), ("logits", "pred_boxes", LAST), "detection tokens, and positions after each block"),
     ("yolos-02", "YolosForObjectDetection", dict(VISION, image_size=[20, 20], num_detection_tokens=4, num_labels=2,
@@ -205,7 +215,7 @@ def randomised(model):
 
 
 def packed(tower, x, outputs, name, merge=1, frames=1, shape=None, channels="first", hook=None, merge_sizes=False,
-           windows=False):
+           windows=False, grid=True):
     """Runs a tower whose argument is a list of patches, square by square of merge x merge patches. Returns rows in the
     order of the grid."""
     p, m = tower.config.patch_size, merge
@@ -215,18 +225,20 @@ def packed(tower, x, outputs, name, merge=1, frames=1, shape=None, channels="fir
         cut = cut.permute(0, 1, 2, 3, 5, 6, 4)
     rows = cut.reshape(height * width, 3, 1, -1).repeat(1, 1, frames, 1).reshape(height * width, -1)
     if shape:
-        rows = rows.reshape(shape)
-    grid = torch.tensor([[1, height, width]])
-    more = {"merge_sizes": torch.tensor([1])} if merge_sizes else {}
+        rows = x if shape == "picture" else rows.reshape(shape)
+    sizes = torch.tensor([[1, height, width]])
+    more = {"grid_thw": sizes} if grid else {}
+    if merge_sizes:
+        more["merge_sizes"] = torch.tensor([1])
     seen = []
-    handle = getattr(tower, hook).register_forward_hook(lambda _, __, y: seen.append(y)) if hook else None
+    handle = tower.get_submodule(hook).register_forward_hook(lambda _, __, y: seen.append(y)) if hook else None
     with torch.no_grad():
-        out = tower(**{name: rows}, grid_thw=grid, **more)
+        out = tower(**{name: rows}, **more)
     if handle:
         handle.remove()
     last = (seen[0] if hook else out["last_hidden_state"]).reshape(height // m * (width // m), m * m, -1)
     if windows:  # the tower returns squares window by window
-        order, _ = get_vision_window_index(grid, spatial_merge_size=m, window_size=tower.config.window_size, patch_size=p)
+        order, _ = get_vision_window_index(sizes, spatial_merge_size=m, window_size=tower.config.window_size, patch_size=p)
         last = last[torch.argsort(order)]
     last = last.reshape(height // m, width // m, m, m, -1)
     found = {LAST: last.permute(0, 2, 1, 3, 4).reshape(1, height * width, -1)}

@@ -226,6 +226,17 @@ class Towers(unittest.TestCase):
         self.outputs(out, "clip-vision-02")
 
 
+    def test_window_larger_than_any_picture(self):
+        """Such a window has all patches and needs no more memory than they do."""
+        folder = os.path.join(self.folder, "large")
+        shutil.copytree(os.path.join(MODELS, "alias-qwen2-5-vl-03"), folder)
+        want = self.outputs(folder, "alias-qwen2-5-vl-03")
+        config = config_of("alias-qwen2-5-vl-03")
+        config["window_size"] = 65536
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        self.assertEqual(self.outputs(folder, "alias-qwen2-5-vl-03"), want)
+
     def test_other_names_refuse_what_they_cannot_compute(self):
         """Fields of ViTs with other names that change the result, or that do not fit the tensors."""
         for model, section, fields, says in (

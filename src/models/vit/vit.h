@@ -207,6 +207,7 @@ enum fv_vit_kind {
     FV_VIT_KIMI,    /* MoonViT in Kimi-VL and Kimi K2.5 */
     FV_VIT_PADDLE,  /* SigLIP's encoder with rotary positions: PaddleOCR-VL, VideoLLaMA 3 */
     FV_VIT_HUNYUAN, /* HunyuanVL */
+    FV_VIT_STEP,    /* Step3-VL: a ViT with layer scales, a position table and rotary positions */
     /* EVA, EVA-02 and timm's models based on them: Perception Encoder, ViTs with RoPE */
     FV_VIT_EVA,
 };

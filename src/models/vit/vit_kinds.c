@@ -84,6 +84,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                        BIAS | AXIAL, FV_POS_BILINEAR, FV_HEAD_MEAN},
     [FV_VIT_HUNYUAN] = {"hunyuan_vl_vision", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_BLIP, BIAS,
                         FV_POS_BILINEAR, FV_HEAD_MEAN},
+    [FV_VIT_STEP] = {"step3p5_vision", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_BLIP,
+                     AXIAL | SCALES | PRE_NORM, FV_POS_BILINEAR, FV_HEAD_MEAN},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
@@ -99,6 +101,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
 #define OF_JANUS                                                                                   \
     "attention_bias depth hidden_dropout_rate num_image_tokens projection_dropout "                \
     "use_qk_norm=false"
+#define OF_STEP "layer_scale_init_value max_position_embeddings rope_parameters"
+#define OF_MOLMO "attention_bias=true head_dim num_key_value_heads num_position_embeddings"
 /* what PaliGemma adds to the section of its tower */
 #define OF_PALIGEMMA "num_image_tokens num_positions projector_hidden_act vocab_size"
 #define OF_AIM                                                                                     \
@@ -237,6 +241,8 @@ static const fv_vit_type types[] = {
     {"hunyuan_vl_vision", .kind = FV_VIT_HUNYUAN, .heads = 16, .fields = OF_HUNYUAN},
     {"hy_v4_vl", .kind = FV_VIT_HUNYUAN, .heads = 16, .fields = OF_HUNYUAN},
     {"hy_v4_vl_vision", .kind = FV_VIT_HUNYUAN, .heads = 16, .fields = OF_HUNYUAN},
+    {"step3p5_vision", .kind = FV_VIT_STEP, .heads = 16, .fields = OF_STEP},
+    {"molmo2_vision", .kind = FV_VIT_NAFLEX, .heads = 16, .fields = OF_MOLMO},
     {"cosmos3_edge", .kind = FV_VIT_NAFLEX, .heads = 16, .fields = "spatial_merge_size"},
     {"cosmos3_edge_vision", .kind = FV_VIT_NAFLEX, .heads = 16, .fields = "spatial_merge_size"},
     {"dinov3_vit", "", FV_VIT_DINOV3},

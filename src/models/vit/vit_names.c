@@ -175,6 +175,12 @@ const fv_vit_names fv_vit_schemes[] = {
            .marks = {"encoder.layer.0.self_attn.q_proj.weight"}, CLIP_NAMES,
            .block = "encoder.layer.%u.", .pre = "pre_layrnorm.",
            .embeds = "visual_projection.weight"),
+    /* transformers: Molmo 2 */
+    SCHEME(.origin = FV_VIT_HF, .kinds = KIND(NAFLEX), .marks = {"positional_embedding"},
+           .patch = "patch_embedding.", .pos = "positional_embedding", .block = "layers.%u.",
+           .ln1 = "layer_norm1.", .ln2 = "layer_norm2.", .q = "self_attn.q_proj.",
+           .k = "self_attn.k_proj.", .v = "self_attn.v_proj.", .proj = "self_attn.o_proj.",
+           .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."),
     /* transformers: Cosmos 3 Edge */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(NAFLEX),
            .marks = {"encoder.layers.0.self_attn.to_q.weight"},
@@ -292,6 +298,11 @@ const fv_vit_names fv_vit_schemes[] = {
            .q = "attention.wq.", .k = "attention.wk.", .v = "attention.wv.",
            .proj = "attention.wo.", .gate = "feed_forward.w1.", .up = "feed_forward.w3.",
            .gated2 = "feed_forward.w2."),
+    /* Step3-VL */
+    SCHEME(.origin = FV_VIT_HF, .neighbours = true, .kinds = KIND(STEP), .patch = "conv1.",
+           .pos = "positional_embedding", .pre = "ln_pre.", .block = "transformer.resblocks.%u.",
+           .ln1 = "ln_1.", .ln2 = "ln_2.", .qkv = "attn.in_proj_", .proj = "attn.out_proj.",
+           .ls1 = "ls_1.gamma", .ls2 = "ls_2.gamma", .fc1 = "mlp.c_fc.", .fc2 = "mlp.c_proj."),
     /* MoonViT in Kimi-VL, and as transformers saves it */
     SCHEME(.origin = FV_VIT_HF, .kinds = KIND(KIMI), .marks = {"encoder.blocks.0.wqkv.weight"},
            KIMI_NAMES, .patch = "patch_embed.proj."),

@@ -101,6 +101,7 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r)
         FV_TRY(read_theta(r, "axial", &theta));
         v->rope = (fv_rope){.rule = FV_ROPE_INDEX,
                             .base = (double)theta,
+                            .x_first = r->kind == FV_VIT_STEP,
                             .alternating = r->kind == FV_VIT_KIMI,
                             .column_shift = r->kind == FV_VIT_PIXTRAL ? 2 : 0};
     }

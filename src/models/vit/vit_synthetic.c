@@ -223,6 +223,7 @@ static void heads(fv_synthetic *m, const fv_vit_spec *s)
     case FV_VIT_KIMI:
     case FV_VIT_PADDLE:
     case FV_VIT_HUNYUAN:
+    case FV_VIT_STEP:
         break;
     }
 }

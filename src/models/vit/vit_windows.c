@@ -45,9 +45,13 @@ fovea_status fv_vit_read_windows(fv_vit_reader *r)
 static void make_windows(fv_vit_stream *c)
 {
     fv_windows *w = &c->windows;
+    const fv_grid *grid = &c->b->options->grid;
+    const uint32_t longer = grid->width > grid->height ? grid->width : grid->height;
     if (w->rows)
         return;
-    *w = fv_windows_make(c->b, &c->b->options->grid, c->v->window, (fv_window_shift){0});
+    /* a window that is larger than the grid has all patches */
+    *w = fv_windows_make(c->b, grid, c->v->window < longer ? c->v->window : longer,
+                         (fv_window_shift){0});
     if (w->rows > fv_grid_tokens(&w->grid))
         c->absent = fv_emit_table(c->b, w->rows);
     for (uint32_t i = 0; c->absent && c->b->status == FOVEA_OK && i < w->rows; i++)
@@ -88,6 +92,6 @@ void fv_vit_emit_windows(fv_vit_stream *c, uint32_t i)
                             .v = fv_view_cols(qkv, 2 * width),
                             .grid = grid};
     const fv_view out = fv_emit_rows(b, rows, width);
-    fv_emit_window(b, "attention", &a, qkv, v->window * v->window, c->absent, out);
+    fv_emit_window(b, "attention", &a, qkv, c->windows.side * c->windows.side, c->absent, out);
     c->x = fv_windows_leave(b, &c->windows, "projection", &w->proj, out, c->x);
 }
