@@ -102,5 +102,12 @@ FV_GPU_CODE(fv_gpu_dwconv, "dwconv", "dwconv", 64, .define = dwconv_define, .sha
 
 /* ---- adaptive pooling ---- */
 
-FV_GPU_CODE(fv_gpu_adaptive_pool, "adaptive_pool", "adaptive_pool", 64,
+static void pool_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    (void)group;
+    if (l->args.prob.flags & FV_FLAG_LARGEST)
+        fv_gpu_define(out, "FV_LARGEST", 1);
+}
+
+FV_GPU_CODE(fv_gpu_adaptive_pool, "adaptive_pool", "adaptive_pool", 64, .define = pool_define,
             .shape = fv_gpu_shape_columns, .align = 1)

@@ -930,6 +930,11 @@ class segmenter : public handle<fovea_segmenter, fovea_segmenter_free>
     {
         return fovea_segmenter_run(*this, &prompt, outs.data(), outs.size());
     }
+    fovea_status try_choose(const outputs &outs, bool alternatives,
+                            std::uint32_t &index) const noexcept
+    {
+        return fovea_segmenter_choose(*this, outs.data(), outs.size(), alternatives, &index);
+    }
     /* `inside` has an element for every pixel of the frame, or is empty. */
     fovea_status try_mask(const outputs &outs, std::uint32_t index, fovea_mask &mask,
                           std::vector<std::uint8_t> &inside) noexcept
@@ -950,6 +955,12 @@ class segmenter : public handle<fovea_segmenter, fovea_segmenter_free>
     void run(const fovea_prompt &prompt, const outputs &outs)
     {
         check(try_run(prompt, outs));
+    }
+    std::uint32_t choose(const outputs &outs, bool alternatives) const
+    {
+        std::uint32_t index;
+        check(try_choose(outs, alternatives, index));
+        return index;
     }
     fovea_mask mask(const outputs &outs, std::uint32_t index, std::vector<std::uint8_t> &inside)
     {

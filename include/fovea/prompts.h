@@ -1,4 +1,5 @@
-/* prompts.h: models that find the object which points or a box mark in a frame: Segment Anything.
+/* prompts.h: models that find the object which points or a box mark in a frame: Segment Anything
+ * (SAM) and SAM 2.
  * This header is part of fovea.h, whose rules apply here.
  *
  * A plan of such a model computes features of the frame, which takes nearly all of the time. A
@@ -18,7 +19,7 @@
  * A prompt is one object. Its points are inside the object, or outside of it where the model would
  * otherwise take too much, and its box is around the object. Points and box may be combined.
  *
- * Masks and scores are those of SamModel and SamProcessor of transformers for the same numbers. As
+ * Masks and scores are those of SamModel or Sam2Model of transformers for the same numbers. As
  * there, the coordinates of a pixel are whole numbers, (0, 0) for the first pixel of the frame. */
 #ifndef FOVEA_PROMPTS_H
 #define FOVEA_PROMPTS_H
@@ -37,10 +38,16 @@ typedef struct fovea_segmenter_options {
 } fovea_segmenter_options;
 #define FOVEA_SEGMENTER_OPTIONS_INIT FOVEA_INIT(fovea_segmenter_options, )
 
-/* Creates a segmenter for the frames of `plan`, one of whose outputs must be the main output of the
- * model, its features. It uses the plan's device and precision. The plan may be freed before it.
- * Nothing is allocated afterwards. `options` may be NULL. Returns ENOTSUP if the model reads no
- * prompts (fovea_model_info.prompt_masks), EINVAL if the plan lacks that output, or ENOMEM. */
+/* Returns the name of output `index`, from 0, that a plan must have for a segmenter: the features
+ * of SAM, or those of SAM 2 on three grids. Returns NULL past the end, and for models that read no
+ * prompts. The name belongs to the model. Thread-safe. */
+FOVEA_API const char *fovea_model_prompt_output(const fovea_model *model, size_t index);
+
+/* Creates a segmenter for the frames of `plan`, which must have the outputs that
+ * fovea_model_prompt_output names. It uses the plan's device and precision. The plan may be freed
+ * before it. Nothing is allocated afterwards. `options` may be NULL. Returns ENOTSUP if the model
+ * reads no prompts (fovea_model_info.prompt_masks), EINVAL if the plan lacks an output, or ENOMEM.
+ */
 FOVEA_API fovea_status fovea_segmenter_create(fovea_segmenter **out, const fovea_plan *plan,
                                               const fovea_segmenter_options *options);
 FOVEA_API void fovea_segmenter_free(fovea_segmenter *segmenter);
@@ -53,7 +60,8 @@ FOVEA_API void fovea_segmenter_free(fovea_segmenter *segmenter);
  *               alternatives for a single point, which may mean a whole object or a part of it
  *   iou_scores  FOVEA_OUTPUT_MASK_SCORES: an estimate of each mask's overlap with the object
  *
- * transformers returns masks 1 to 3 with multimask_output, and otherwise mask 0. Thread-safe. */
+ * transformers returns masks 1 to 3 with multimask_output, and otherwise the mask that
+ * fovea_segmenter_choose chooses. Thread-safe. */
 FOVEA_API fovea_plan *fovea_segmenter_plan(const fovea_segmenter *segmenter);
 
 /* One thread at a time per segmenter may call the functions below. They allocate nothing. */
@@ -84,6 +92,14 @@ typedef struct fovea_prompt {
  * Returns EDEVICE if the device was lost. */
 FOVEA_API fovea_status fovea_segmenter_run(fovea_segmenter *segmenter, const fovea_prompt *prompt,
                                            const fovea_output *outs, size_t n_outs);
+
+/* Chooses a mask of a prompt, and sets *index to it. With `alternatives` nonzero, it is the one of
+ * masks 1 to 3 with the highest score, which is best for a single point. Otherwise it is mask 0;
+ * or, in SAM 2, the best alternative if mask 0 is not stable, as in transformers with
+ * dynamic_multimask_via_stability. */
+FOVEA_API fovea_status fovea_segmenter_choose(const fovea_segmenter *segmenter,
+                                              const fovea_output *outs, size_t n_outs,
+                                              int alternatives, uint32_t *index);
 
 /* Computes mask `index` over the pixels of the frame, from the outputs of fovea_segmenter_run:
  * `inside` receives 1 where the logit is above 0, else 0. `capacity` is the number of its elements,

@@ -150,6 +150,8 @@ for _name, _result, _arguments in [
         ("fovea_segmenter_plan", _HANDLE, [_HANDLE]),
         ("fovea_segmenter_begin", C.c_int, _RAN),
         ("fovea_segmenter_run", C.c_int, [_HANDLE, C.POINTER(c.Prompt), C.POINTER(c.Output), C.c_size_t]),
+        ("fovea_segmenter_choose", C.c_int, [*_RAN, C.c_int, C.POINTER(C.c_uint32)]),
+        ("fovea_model_prompt_output", C.c_char_p, [_HANDLE, C.c_size_t]),
         ("fovea_segmenter_mask", C.c_int, [*_RAN, C.c_uint32, C.POINTER(c.Mask), C.c_void_p, C.c_size_t]),
         ("fovea_sequence_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(c.SequenceOptions)]),
         ("fovea_sequence_free", None, [_HANDLE]),

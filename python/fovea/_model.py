@@ -103,6 +103,11 @@ class Model(Handle):
         return names(lib.fovea_model_output, self._as_parameter_)
 
     @property
+    def prompt_outputs(self) -> List[str]:
+        """Names of the outputs that a plan must have for a Segmenter; none for models without prompts."""
+        return names(lib.fovea_model_prompt_output, self._as_parameter_)
+
+    @property
     def preprocessing(self) -> Optional[str]:
         """How pictures are preprocessed, and which of the model's files specifies that, in one line:
         "preprocessor_config.json: CLIPImageProcessor, short side to 224, ..."; None: it sees no pictures."""

@@ -26,7 +26,8 @@ class Segments(NamedTuple):
 class Segmenter(Handle):
     """Segment Anything: the encoder runs once for a picture, then any number of prompts are answered.
 
-        plan = fovea.Model("sam-vit-base").plan(image, preprocess=True)
+        model = fovea.Model("sam-vit-base")
+        plan = model.plan(image, preprocess=True, outputs=model.prompt_outputs)
         segmenter = fovea.Segmenter(plan)
         segmenter.begin(plan.run(image))
         found = segmenter(points=[(400, 650)])
@@ -55,7 +56,7 @@ class Segmenter(Handle):
                  box: Optional[Sequence[float]] = None, multimask: Optional[bool] = None) -> Segments:
         """The masks of an object. `points` are in pixels of the picture; `labels` say of each whether it is inside
         (1, the default) or outside (0). `box`: x, y, width, height. `multimask`: return the three alternatives
-        instead of the usual mask; None: if the prompt is a single point."""
+        instead of one mask, as in transformers; None: if the prompt is a single point."""
         labels = [1] * len(points) if labels is None else labels
         if len(labels) != len(points):
             raise ValueError("%d labels for %d points; every point needs one" % (len(labels), len(points)))
@@ -71,7 +72,9 @@ class Segmenter(Handle):
 
     def _segments(self, outputs: Sequence[FloatArray], multimask: bool) -> Segments:
         logits, scores = outputs
-        chosen = range(FIRST_ALTERNATIVE, logits.shape[1]) if multimask else range(FIRST_ALTERNATIVE)
+        index = C.c_uint32()
+        self._call(lib.fovea_segmenter_choose, places(outputs), len(outputs), multimask, C.byref(index))
+        chosen = list(range(FIRST_ALTERNATIVE, logits.shape[1])) if multimask else [index.value]
         masks = np.empty((len(chosen), *self._size), np.uint8)
         for mask, index in zip(masks, chosen):
             self._call(lib.fovea_segmenter_mask, places(outputs), len(outputs), index, None, mask.ctypes.data,

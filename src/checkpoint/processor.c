@@ -45,6 +45,7 @@ static const struct rule {
     [FV_PROCESSOR_RADIO] = {SHORT, CUBIC, 224, 224, &fv_colours_none, BYTES, WHITE},
     [FV_PROCESSOR_NAFLEX] = {FOVEA_RESIZE_PATCHES, LINEAR, 0, 0, &fv_colours_half, BYTES, DROP},
     [FV_PROCESSOR_SAM] = {FOVEA_RESIZE_LONG, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, WHITE},
+    [FV_PROCESSOR_SAM2] = {EXACT, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, WHITE},
     [FV_PROCESSOR_EOMT] = {FOVEA_RESIZE_BOUNDED, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
     [FV_PROCESSOR_SEGFORMER] = {EXACT, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},
     [FV_PROCESSOR_MASK2FORMER] = {EXACT, LINEAR, 224, 0, &fv_colours_imagenet, BYTES, DROP},

@@ -20,6 +20,7 @@ enum fv_processor {
     FV_PROCESSOR_RADIO,   /* as CLIP, but with values from 0 to 1: C-RADIO normalises them itself */
     FV_PROCESSOR_NAFLEX,  /* Siglip2ImageProcessor: at most 256 patches, bilinear, 0.5 */
     FV_PROCESSOR_SAM,     /* SamImageProcessor: long side to native, bilinear, ImageNet, zeros */
+    FV_PROCESSOR_SAM2,    /* Sam2ImageProcessor: to native, bilinear, ImageNet */
     FV_PROCESSOR_EOMT,    /* EomtImageProcessor: fitted into a native square, padded with black,
                              bilinear, ImageNet */
     FV_PROCESSOR_SIGLIP,  /* SiglipImageProcessor: to native, bicubic, 0.5 */

@@ -107,6 +107,8 @@ static const fv_processor_class classes[] = {
     {"Sam", " sam sam_vision_model sam_hq sam_hq_vision_model ", FV_WAY_LONG, FOVEA_FILTER_BILINEAR,
      &fv_colours_imagenet, LONG(1024), .pads = true, .square = true, .converts = true,
      .fields = of_sam},
+    {"Sam2", " sam2 sam2_vision_model sam2_video ", FV_WAY_PLAIN, FOVEA_FILTER_BILINEAR,
+     &fv_colours_imagenet, SQUARE(1024), .square = true, .converts = true, .fields = of_sam},
     {"DPT", " depth_anything dpt ", FV_WAY_FIT, FOVEA_FILTER_BICUBIC, &fv_colours_half, SQUARE(384),
      .square = true, .fields = of_dpt},
     {"VitPose", " vitpose vitpose_backbone ", FV_WAY_BOX, FOVEA_FILTER_BILINEAR,

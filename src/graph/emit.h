@@ -309,6 +309,11 @@ fv_view fv_emit_concatenate(fv_builder *b, const char *label, const fv_view *par
 void fv_emit_adaptive_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
                            uint32_t columns, uint32_t lines, fv_view out, uint32_t cols);
 
+/* Computes the maximum of each block of 2 x 2 cells of the complete grid `from`, whose sides are
+ * even, and returns the rows. */
+fv_view fv_emit_max_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                         uint32_t cols);
+
 /* Resizes `from` complete rows to `rows`, linearly along the token axis, as torch's interpolate
  * does with align_corners False. */
 void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,

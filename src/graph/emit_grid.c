@@ -262,14 +262,30 @@ void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, f
 
 /* ---- means of areas ---- */
 
-void fv_emit_adaptive_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
-                           uint32_t columns, uint32_t lines, fv_view out, uint32_t cols)
+static fv_step *emit_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                          uint32_t columns, uint32_t lines, fv_view out, uint32_t cols)
 {
     fv_step *s = fv_emit_row_step(b, FV_OP_ADAPTIVE_POOL, label, in, FV_KIND_WHOLE, out,
                                   columns * lines, cols);
     s->prob.dim[FV_POOL_WIDTH] = from->width;
     s->prob.dim[FV_POOL_HEIGHT] = from->height;
     s->prob.dim[FV_POOL_COLUMNS] = columns;
+    return s;
+}
+
+void fv_emit_adaptive_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                           uint32_t columns, uint32_t lines, fv_view out, uint32_t cols)
+{
+    emit_pool(b, label, in, from, columns, lines, out, cols);
+}
+
+fv_view fv_emit_max_pool(fv_builder *b, const char *label, fv_view in, const fv_grid *from,
+                         uint32_t cols)
+{
+    const uint32_t columns = from->width / 2, lines = from->height / 2;
+    const fv_view out = fv_emit_rows(b, columns * lines, cols);
+    emit_pool(b, label, in, from, columns, lines, out, cols)->prob.flags = FV_FLAG_LARGEST;
+    return out;
 }
 
 /* ---- rotations ---- */

@@ -19,6 +19,9 @@ typedef enum fv_prompt_kind {
     FV_PROMPT_KINDS,
 } fv_prompt_kind;
 
+/* Most outputs of the encoder that a decoder reads: the features, and two finer grids. */
+#define FV_PROMPT_FEATURES_MOST 3
+
 /* How a model reads prompts. The numbers belong to the model. */
 typedef struct fv_prompts {
     uint32_t width;      /* channels of tokens and features; even */
@@ -27,12 +30,20 @@ typedef struct fv_prompts {
     const float *rate;   /* 2 x width / 2 */
     const float *kind[FV_PROMPT_KINDS]; /* the learned rows of the kinds, of `width` numbers */
     const float *added;                 /* row that is added to every row of the features */
-    const char *features;               /* name of the encoder's output that the decoder reads */
+    /* names of the encoder's outputs that the decoder reads, the features first; then NULL */
+    const char *features[FV_PROMPT_FEATURES_MOST + 1];
+    /* The rules of SAM 2: a token of the kind NOTHING follows the corners of a box too, and a
+     * prompt without points and box has two of them; scores pass through a sigmoid; masks are
+     * enlarged directly to the pixels of the frame. */
+    bool second;
+    /* The usual mask is replaced by the best alternative unless it is stable: unless at least
+     * `stable` of the positions above -delta are above delta. 0: never */
+    float stable, delta;
 } fv_prompts;
 
-/* Every prompt has at most two tokens in addition to its points: the corners of a box. Without a
- * box, one token of the kind NOTHING follows the points. */
-#define FV_PROMPT_MORE 2
+/* Every prompt has at most three tokens in addition to its points: the corners of a box, and one of
+ * the kind NOTHING. The latter follows the points if there is no box. */
+#define FV_PROMPT_MORE 3
 /* Most points of a prompt. */
 #define FV_PROMPT_POINTS 1024
 

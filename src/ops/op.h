@@ -98,7 +98,7 @@ enum fv_flag {
                                          positions */
     FV_FLAG_CENTRED = 1u << 21,       /* SCAN: MALA, whose state has means and a covariance
                                          instead of sums */
-    FV_FLAG_LARGEST = 1u << 22,       /* MEAN_REDUCE, MEAN_MERGE: compute the maximum instead of
+    FV_FLAG_LARGEST = 1u << 22,       /* MEAN_*, ADAPTIVE_POOL: compute the maximum instead of
                                          the mean; CANDIDATES: only the largest score of a row */
     FV_FLAG_CENTRES = 1u << 23,       /* DEFORM: BOX has only centres, and offsets are in values
                                          of a level */

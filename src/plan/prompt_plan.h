@@ -6,8 +6,15 @@
 
 #include "plan/plan.h"
 
-/* The inputs and outputs of such a plan, in its order. */
-enum { FV_PROMPT_FEATURES, FV_PROMPT_TOKENS, FV_PROMPT_PRESENT, FV_PROMPT_INPUTS };
+/* The inputs and outputs of such a plan, in its order. Only SAM 2 has the finer features. */
+enum {
+    FV_PROMPT_FEATURES,
+    FV_PROMPT_TOKENS,
+    FV_PROMPT_PRESENT,
+    FV_PROMPT_FINEST,
+    FV_PROMPT_FINER,
+    FV_PROMPT_INPUTS
+};
 enum { FV_PROMPT_MASKS, FV_PROMPT_SCORES, FV_PROMPT_OUTPUTS };
 
 /* Makes a plan for prompts with at most `tokens` tokens, the learned ones included, for the frames

@@ -5,6 +5,7 @@
 
 #include "base/abi.h"
 #include "models/model.h"
+#include "models/prompts.h"
 #include "run/boxes.h"
 #include "run/masks.h"
 #include "run/region_masks.h"
@@ -15,6 +16,7 @@ typedef struct mask_search {
     const fovea_plan *plan;
     const fovea_output *outs;
     bool detector;   /* the queries have boxes, and a mask has the class and the score of its box */
+    bool direct;     /* masks are enlarged directly to the frame, without a canvas */
     bool of_regions; /* masks are those of an R-CNN: each is over the cells of its box */
     fv_region_masks regions;
     fv_task_output masks;
@@ -24,7 +26,7 @@ typedef struct mask_search {
     fv_side rows, columns, grid_rows;
     const fv_between *column; /* columns of the frame's pixels */
     fv_mask_scratch scratch;  /* its `columns` map the canvas to the grid */
-    fv_canvas canvas;         /* of a detector, the grid itself */
+    fv_canvas canvas;         /* the grid itself if `direct` */
     bool mask2former;         /* masks are made by Mask2Former's rules */
     uint32_t inside[2];       /* rows of the canvas in scratch.inside; UINT32_MAX: none */
     uint32_t kept;            /* number of kept queries in scratch.work */
@@ -59,16 +61,16 @@ static fovea_status begin_pixels(mask_search *s, const fovea_plan *p, const fove
     }
     s->mask2former = p->model->mask_square != 0;
     s->inside[0] = s->inside[1] = UINT32_MAX;
-    s->canvas = s->detector ? (fv_canvas){grid->width, grid->height} : fv_mask_canvas(p);
+    s->canvas = s->direct ? (fv_canvas){grid->width, grid->height} : fv_mask_canvas(p);
     FV_TRY(fv_extent_of(&s->extent, p, FOVEA_EXTENT_FRAME));
     FV_TRY(fv_extent_of_canvas(&run, p));
     const fv_side columns =
-        s->detector ? same_places(grid->width) : fv_extent_across(&run, grid->width);
-    s->columns = s->detector ? fv_extent_across(&s->extent, grid->width)
-                             : fv_extent_canvas_across(&s->extent, p);
-    s->rows = s->detector ? fv_extent_down(&s->extent, grid->height)
-                          : fv_extent_canvas_down(&s->extent, p);
-    s->grid_rows = s->detector ? same_places(grid->height) : fv_extent_down(&run, grid->height);
+        s->direct ? same_places(grid->width) : fv_extent_across(&run, grid->width);
+    s->columns = s->direct ? fv_extent_across(&s->extent, grid->width)
+                           : fv_extent_canvas_across(&s->extent, p);
+    s->rows =
+        s->direct ? fv_extent_down(&s->extent, grid->height) : fv_extent_canvas_down(&s->extent, p);
+    s->grid_rows = s->direct ? same_places(grid->height) : fv_extent_down(&run, grid->height);
     s->column = fv_side_columns(fv_result_scratch_columns(p), &s->columns, s->extent.width);
     fv_side_columns(s->scratch.columns, &columns, s->canvas.width);
     return FOVEA_OK;
@@ -78,7 +80,7 @@ static fovea_status begin(mask_search *s, const fovea_plan *p, const fovea_outpu
                           size_t n_outs)
 {
     FV_TRY(fv_task_output_check(p, outs, n_outs));
-    s->detector = p->model->detection != NULL;
+    s->detector = s->direct = p->model->detection != NULL;
     FV_TRY(begin_pixels(s, p, outs, s->detector ? "pred_masks" : "masks_queries_logits"));
     return s->detector ? FOVEA_OK
                        : fv_task_output_of(&s->classes, p, outs, FOVEA_OUTPUT_MASK_CLASSES,
@@ -212,7 +214,7 @@ static void widen(const mask_search *s, float *to)
 
 /* Makes scratch.wide the logits of the kept queries between two rows of the canvas. As in
  * transformers, masks are first enlarged to the canvas and then to the frame, but here along one
- * axis at a time. Those of a detector are enlarged directly to the frame. */
+ * axis at a time. With `direct`, they are enlarged directly to the frame. */
 static void blend_line(const mask_search *s, const fv_between *row)
 {
     const size_t queries = s->masks.columns, line = s->masks.grid.width * queries;
@@ -640,7 +642,7 @@ fovea_status fovea_mask_pixels(fovea_plan *plan, const fovea_output *outs, size_
 fovea_status fv_masks_draw(const fovea_plan *p, const fovea_output *outs, uint32_t query,
                            fovea_mask *mask, uint8_t *inside, size_t capacity)
 {
-    mask_search s = {.found = mask};
+    mask_search s = {.found = mask, .direct = p->model->prompts->second};
     FV_TRY(begin_pixels(&s, p, outs, "pred_masks"));
     FV_TRY(keep_one(&s, query, inside, capacity));
     see_all(&s, mark_and_add_pixel);

@@ -12,6 +12,7 @@
 #include "plan/prompt_plan.h"
 #include "run/masks.h"
 #include "run/run.h"
+#include "run/sigmoid.h"
 #include "run/task_output.h"
 
 #define POINTS 8 /* default */
@@ -19,49 +20,65 @@
 struct fovea_segmenter {
     fovea_plan *plan;
     const fv_prompts *prompts;
-    uint32_t points;       /* most points of a prompt */
-    uint32_t tokens, rows; /* tokens of the plan; rows of the features */
-    size_t outs, output;   /* outputs of the plan of the frames; the one with the features */
-    uint64_t bytes;        /* of that output */
+    uint32_t points; /* most points of a prompt */
+    uint32_t tokens; /* tokens of the plan */
+    size_t outs;     /* outputs of the plan of the frames */
+    struct features {
+        size_t output; /* which of them it is */
+        uint64_t values;
+        float *data; /* the values of the current frame */
+    } features[FV_PROMPT_FEATURES_MOST];
     bool begun;
-    float *features, *token, *present; /* inputs of the plan */
+    float *token, *present; /* other inputs of the plan */
 };
+
+const char *fovea_model_prompt_output(const fovea_model *m, size_t index)
+{
+    return m && m->prompts && index < FV_PROMPT_FEATURES_MOST ? m->prompts->features[index] : NULL;
+}
 
 /* ---- creating a segmenter ---- */
 
 static fovea_status find_features(fovea_segmenter *s, const fovea_plan *frames)
 {
-    const fv_wanted *w = fv_graph_wanted(&frames->graph, s->prompts->features);
-    if (!w)
-        return fv_fail(FOVEA_EINVAL,
-                       "the plan lacks output %s, which the segmenter reads; plan "
-                       "with that output",
-                       s->prompts->features);
-    const fv_value *v = &frames->graph.value[w->value];
     s->outs = frames->graph.n_wanted;
-    s->output = (size_t)(w - frames->graph.wanted);
-    s->rows = v->rows;
-    s->bytes = (uint64_t)v->rows * v->cols * sizeof(float);
+    for (uint32_t i = 0; s->prompts->features[i]; i++) {
+        const char *name = s->prompts->features[i];
+        const fv_wanted *w = fv_graph_wanted(&frames->graph, name);
+        if (!w)
+            return fv_fail(FOVEA_EINVAL,
+                           "the plan lacks output %s, which the segmenter reads; plan with all "
+                           "outputs of fovea_model_prompt_output",
+                           name);
+        const fv_value *v = &frames->graph.value[w->value];
+        s->features[i].output = (size_t)(w - frames->graph.wanted);
+        s->features[i].values = (uint64_t)v->rows * v->cols;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status allocate(fovea_segmenter *s)
+{
+    const fv_prompts *p = s->prompts;
+    for (uint32_t i = 0; p->features[i]; i++)
+        FV_TRY(FV_MEM_ARRAY(&s->features[i].data, s->features[i].values, FV_MEM_PLAN,
+                            "the features of a frame"));
+    FV_TRY(FV_MEM_ARRAY(&s->token, (uint64_t)s->tokens * p->width, FV_MEM_PLAN,
+                        "the tokens of a prompt"));
+    FV_TRY(FV_MEM_ARRAY(&s->present, s->tokens, FV_MEM_PLAN, "the tokens of a prompt"));
+    memcpy(s->token, p->tokens, (size_t)p->first * p->width * sizeof *s->token);
     return FOVEA_OK;
 }
 
 static fovea_status create(fovea_segmenter *s, const fovea_plan *frames,
                            const fovea_segmenter_options *o)
 {
-    const fv_prompts *p = s->prompts = frames->model->prompts;
+    s->prompts = frames->model->prompts;
     s->points = o->points ? o->points : POINTS;
-    s->tokens = p->first + s->points + FV_PROMPT_MORE;
+    s->tokens = s->prompts->first + s->points + FV_PROMPT_MORE;
     FV_TRY(find_features(s, frames));
     FV_TRY(fv_prompt_plan(&s->plan, frames, s->tokens, o));
-    if (o->dry)
-        return FOVEA_OK;
-    FV_TRY(FV_MEM_ARRAY(&s->features, (uint64_t)s->rows * p->width, FV_MEM_PLAN,
-                        "the features of a frame"));
-    FV_TRY(FV_MEM_ARRAY(&s->token, (uint64_t)s->tokens * p->width, FV_MEM_PLAN,
-                        "the tokens of a prompt"));
-    FV_TRY(FV_MEM_ARRAY(&s->present, s->tokens, FV_MEM_PLAN, "the tokens of a prompt"));
-    memcpy(s->token, p->tokens, (size_t)p->first * p->width * sizeof *s->token);
-    return FOVEA_OK;
+    return o->dry ? FOVEA_OK : allocate(s);
 }
 
 fovea_status fovea_segmenter_create(fovea_segmenter **out, const fovea_plan *plan,
@@ -86,7 +103,8 @@ void fovea_segmenter_free(fovea_segmenter *s)
     if (!s)
         return;
     fovea_plan_free(s->plan);
-    fv_mem_free(s->features);
+    for (uint32_t i = 0; i < FV_PROMPT_FEATURES_MOST; i++)
+        fv_mem_free(s->features[i].data);
     fv_mem_free(s->token);
     fv_mem_free(s->present);
     fv_mem_free(s);
@@ -114,16 +132,21 @@ fovea_status fovea_segmenter_begin(fovea_segmenter *s, const fovea_output *outs,
     if (n_outs != s->outs)
         return fv_fail(FOVEA_EINVAL, "the caller gave %zu outputs, but the plan has %zu", n_outs,
                        s->outs);
-    const fovea_output *o = &outs[s->output];
-    if (!o->data || o->size < s->bytes)
-        return fv_fail(FOVEA_EINVAL, "output %s: the buffer has %zu bytes, but %llu are needed",
-                       s->prompts->features, o->data ? o->size : 0, (unsigned long long)s->bytes);
+    for (uint32_t i = 0; s->prompts->features[i]; i++) {
+        const fovea_output *o = &outs[s->features[i].output];
+        const uint64_t bytes = s->features[i].values * sizeof(float);
+        if (!o->data || o->size < bytes)
+            return fv_fail(FOVEA_EINVAL, "output %s: the buffer has %zu bytes, but %llu are needed",
+                           s->prompts->features[i], o->data ? o->size : 0,
+                           (unsigned long long)bytes);
+    }
+    for (uint32_t i = 0; s->prompts->features[i]; i++)
+        memcpy(s->features[i].data, outs[s->features[i].output].data,
+               s->features[i].values * sizeof(float));
     const uint32_t width = s->prompts->width;
-    const float *in = o->data, *added = s->prompts->added;
-    float *to = s->features;
-    for (uint32_t i = 0; i < s->rows; i++, in += width, to += width)
+    for (uint64_t i = 0; i < s->features[0].values; i += width)
         for (uint32_t k = 0; k < width; k++)
-            to[k] = in[k] + added[k];
+            s->features[0].data[i + k] += s->prompts->added[k];
     s->begun = true;
     return FOVEA_OK;
 }
@@ -187,9 +210,10 @@ static void make_tokens(fovea_segmenter *s, const fovea_prompt *p)
         add_token(s, &n, FV_PROMPT_FIRST_CORNER, p->box->x, p->box->y);
         add_token(s, &n, FV_PROMPT_LAST_CORNER, p->box->x + p->box->width,
                   p->box->y + p->box->height);
-    } else if (p->n_points) {
-        add_token(s, &n, FV_PROMPT_NOTHING, 0, 0);
     }
+    const bool empty = !p->box && p->n_points == 0, second = s->prompts->second;
+    for (uint32_t left = second ? 1 + empty : !p->box && !empty; left > 0; left--)
+        add_token(s, &n, FV_PROMPT_NOTHING, 0, 0);
     const size_t missing = s->tokens - n;
     memset(s->token + (size_t)n * s->prompts->width, 0,
            missing * s->prompts->width * sizeof *s->token);
@@ -211,13 +235,53 @@ fovea_status fovea_segmenter_run(fovea_segmenter *s, const fovea_prompt *prompt,
         FV_TRY(check_box(prompt->box));
     FV_TRY(fv_task_output_sizes(s->plan, outs, n_outs));
     make_tokens(s, prompt);
-    const fovea_matrix in[FV_PROMPT_INPUTS] = {[FV_PROMPT_FEATURES] = {s->features, 0},
+    const fovea_matrix in[FV_PROMPT_INPUTS] = {[FV_PROMPT_FEATURES] = {s->features[0].data, 0},
                                                [FV_PROMPT_TOKENS] = {s->token, 0},
-                                               [FV_PROMPT_PRESENT] = {s->present, 0}};
+                                               [FV_PROMPT_PRESENT] = {s->present, 0},
+                                               [FV_PROMPT_FINEST] = {s->features[1].data, 0},
+                                               [FV_PROMPT_FINER] = {s->features[2].data, 0}};
     const fovea_matrix out[FV_PROMPT_OUTPUTS] = {
         [FV_PROMPT_MASKS] = {outs[FV_PROMPT_MASKS].data, 0},
         [FV_PROMPT_SCORES] = {outs[FV_PROMPT_SCORES].data, 0}};
-    return fv_op_run(s->plan, UINT32_MAX, in, FV_PROMPT_INPUTS, out);
+    const bool second = s->prompts->second;
+    FV_TRY(fv_op_run(s->plan, UINT32_MAX, in, second ? FV_PROMPT_INPUTS : FV_PROMPT_FINEST, out));
+    const uint32_t n = s->plan->model->info.prompt_masks;
+    float *score = outs[FV_PROMPT_SCORES].data;
+    for (uint32_t i = 0; second && i < n; i++)
+        score[i] = (float)fv_sigmoid(score[i]);
+    return FOVEA_OK;
+}
+
+/* Returns whether the usual mask is stable: whether nearly as many positions are well inside it as
+ * are not well outside of it. */
+static bool is_stable(const fovea_segmenter *s, const fv_task_output *masks)
+{
+    const float delta = s->prompts->delta, *logit = masks->data;
+    uint32_t inside = 0, near = 0;
+    for (uint32_t i = 0; i < masks->rows; i++, logit += masks->columns) {
+        inside += *logit > delta;
+        near += *logit > -delta;
+    }
+    return near == 0 || (float)inside / (float)near >= s->prompts->stable;
+}
+
+fovea_status fovea_segmenter_choose(const fovea_segmenter *s, const fovea_output *outs,
+                                    size_t n_outs, int alternatives, uint32_t *index)
+{
+    fv_task_output masks;
+    FV_TRY(check_memory(s));
+    FV_TRY(fv_require(outs, "the outputs"));
+    FV_TRY(fv_require(index, "the pointer to the index"));
+    FV_TRY(fv_task_output_sizes(s->plan, outs, n_outs));
+    FV_TRY(fv_task_output_of(&masks, s->plan, outs, FOVEA_OUTPUT_MASKS, "pred_masks"));
+    const float *score = outs[FV_PROMPT_SCORES].data;
+    *index = 0;
+    if (!alternatives && (s->prompts->stable == 0 || is_stable(s, &masks)))
+        return FOVEA_OK;
+    *index = 1;
+    for (uint32_t i = 2; i < masks.columns; i++)
+        *index = score[i] > score[*index] ? i : *index;
+    return FOVEA_OK;
 }
 
 fovea_status fovea_segmenter_mask(fovea_segmenter *s, const fovea_output *outs, size_t n_outs,

@@ -464,6 +464,7 @@ static void areas(fv_builder *b)
     const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
     fv_emit_adaptive_pool(b, "areas", x, &grid, 6, 6, fv_emit_rows(b, 36, WIDTH), WIDTH);
     fv_emit_adaptive_pool(b, "the whole", x, &grid, 1, 1, fv_emit_rows(b, 1, WIDTH), WIDTH);
+    fv_emit_max_pool(b, "maxima", x, &grid, WIDTH);
 }
 
 static void decoders(fv_builder *b)

@@ -61,6 +61,11 @@ static void look_at_model(fovea_device *device, const fovea_model *model, const 
 {
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *p = NULL;
+    const char *names[FV_PROMPT_FEATURES_MOST];
+    while (o.n_outputs < FV_PROMPT_FEATURES_MOST &&
+           (names[o.n_outputs] = fovea_model_prompt_output(model, o.n_outputs)))
+        o.n_outputs++;
+    o.outputs = o.n_outputs ? names : NULL;
     o.frame.width = o.frame.height = size;
     o.frame.format = format;
     o.preprocess = preprocess;
@@ -259,6 +264,7 @@ uint32_t every_plan(fovea_device *device, every_plan_look *each)
                                          "pola-pvt-t",
                                          "pola-swin-t",
                                          "sam-b16",
+                                         "sam2-t",
                                          "depth-anything-s",
                                          "vitpose-s",
                                          "vitpose-s-simple",

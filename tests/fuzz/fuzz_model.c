@@ -334,6 +334,8 @@ static uint32_t make_shallow(json_t *config)
         return (uint32_t)json_array_size(taps);
     }
     json_t *vision = json_object_get(config, "vision_config"); /* SAM */
+    if (json_object_get(vision, "backbone_config")) /* SAM 2: its widths follow from its depths */
+        return UINT32_MAX;
     json_object_set_new(vision, "global_attn_indexes", json_pack("[i]", 0));
     if (!vision)
         vision = config;
@@ -468,6 +470,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t capacity)
                                          "owlv2-b16",
                                          "beitv2-b16",
                                          "sam-b16",
+                                         "sam2-t",
                                          "depth-anything-s",
                                          "vitpose-s",
                                          "vitpose-s-simple",

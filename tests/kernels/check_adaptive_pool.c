@@ -16,8 +16,12 @@ static bool make(check_case *c, uint32_t index)
         {17, 10, 6, 5, 37, 1, false}, {9, 4, 9, 4, 18, 0, false},    {31, 6, 3, 2, 40, 5, true},
         {1, 8, 3, 6, 7, 1, false},    {64, 64, 6, 6, 512, 0, false},
     };
-    if (index >= sizeof sizes / sizeof *sizes)
+    /* first the means of each size, then the maxima */
+    const uint32_t count = sizeof sizes / sizeof *sizes;
+    if (index >= 2 * count)
         return false;
+    c->args.prob.flags = index < count ? 0 : FV_FLAG_LARGEST;
+    index %= count;
     const uint32_t width = sizes[index].width, height = sizes[index].height;
     const uint32_t rows = sizes[index].columns * sizes[index].lines, n = sizes[index].channels;
     c->args.prob.dim[FV_DIM_ROWS] = rows;
@@ -48,16 +52,18 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     const uint32_t x0 = (uint32_t)floor(x * width / across);
     const uint32_t x1 = (uint32_t)ceil((x + 1) * width / across);
     const double pixels = (y1 - y0) * (double)(x1 - x0);
+    const bool largest = c->args.prob.flags & FV_FLAG_LARGEST;
     for (uint32_t i = 0; i < dim[FV_ROW_C]; i++) {
-        double sum = 0, size = 0;
+        double sum = 0, size = 0, top = -INFINITY;
         for (uint32_t k = y0; k < y1; k++)
             for (uint32_t l = x0; l < x1; l++) {
                 const double v = check_at(c, FV_POOL_IN, k * dim[FV_POOL_WIDTH] + l, i);
                 sum += v;
                 size += fabs(v);
+                top = fmax(top, v);
             }
-        want[i] = sum / pixels;
-        allowed[i] = check_allowed(pixels + 1, size / pixels) + FLT_MIN;
+        want[i] = largest ? top : sum / pixels;
+        allowed[i] = largest ? 0 : check_allowed(pixels + 1, size / pixels) + FLT_MIN;
     }
 }
 

@@ -10,6 +10,7 @@
 #include "models/dense/vitpose.h"
 #include "models/detr/rf_detr.h"
 #include "models/detr/yolos.h"
+#include "models/pyramid/sam2.h"
 #include "models/pyramid/swin.h"
 #include "models/synthetic.h"
 #include "models/vit/sam.h"
@@ -567,7 +568,8 @@ static void synthetic_models_load(void **state)
 /* Returns the number of parameters in transformers' classes that inference does not use: the mask
  * token of DINOv2, DINOv3, Depth Anything and RF-DETR; in Depth Anything and DPT also a unit of the
  * first fusion layer; in RF-DETR also twelve further groups of queries, as in LW-DETR; in SAM the
- * layers that read masks as prompts. */
+ * layers that read masks as prompts, in SAM 2 also the head of the object's presence, less the
+ * frequencies of positions, which do not count there. */
 static uint64_t unread(const fovea_model *m)
 {
     if (strcmp(m->family->name, "depth_anything") == 0 || strcmp(m->family->name, "dpt") == 0) {
@@ -579,6 +581,8 @@ static uint64_t unread(const fovea_model *m)
     }
     if (strcmp(m->family->name, "sam") == 0)
         return 4684;
+    if (strcmp(m->family->name, "sam2") == 0)
+        return 136525 - 256;
     const bool lw = strcmp(m->family->name, "lw_detr") == 0;
     if (lw || strcmp(m->family->name, "rf_detr") == 0)
         return (lw ? 0 : m->info.width) +
@@ -612,7 +616,9 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"siglip-l16", 315956224},      {"siglip-so400m", 428225600},
         {"beitv2-b16", 86530984},       {"beitv2-l16", 304430568},
         {"sam-b16", 93735728},          {"sam-l16", 312343088},
-        {"sam-h16", 641090864},         {"depth-anything-s", 24785089},
+        {"sam-h16", 641090864},         {"sam2-t", 31440721},
+        {"sam2-s", 38538577},           {"sam2-b-plus", 73328401},
+        {"sam2-l", 216924865},          {"depth-anything-s", 24785089},
         {"depth-anything-b", 97470785}, {"depth-anything-l", 335315649},
         {"vitpose-s-simple", 21722513}, {"vitpose-s", 24290577},
         {"vitpose-b-simple", 85912337}, {"vitpose-b", 89994513},
@@ -651,7 +657,7 @@ static void synthetic_models_have_the_published_sizes(void **state)
         &fv_vit_synthetics,     &fv_sam_synthetics,     &fv_depth_anything_synthetics,
         &fv_vitpose_synthetics, &fv_eomt_synthetics,    &fv_mask2former_synthetics,
         &fv_rf_detr_synthetics, &fv_lw_detr_synthetics, &fv_dpt_synthetics,
-        &fv_swin_synthetics,    &fv_yolos_synthetics};
+        &fv_swin_synthetics,    &fv_yolos_synthetics,   &fv_sam2_synthetics};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         names += lists[i]->count;
     assert_int_equal(names, sizeof published / sizeof *published); /* no model is missing */

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import run_lengths
 
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
-GOLDEN, WHOLE = (os.path.join(MODELS, name) for name in ("timm-samvit-01", "sam-01"))
+GOLDEN, WHOLE, SECOND = (os.path.join(MODELS, name) for name in ("timm-samvit-01", "sam-01", "sam2-01"))
 FOVEA = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "fovea"
 
 
@@ -103,16 +103,21 @@ class Prompts(unittest.TestCase):
         self.assertEqual(p.returncode, expect, p.stderr)
         return p.stderr if expect else p.stdout
 
-    def masks(self, *options):
-        return json.loads(self.run_model("--json", *options))["masks"]
+    def masks(self, *options, model=WHOLE):
+        return json.loads(self.run_model("--json", *options, model=model))["masks"]
 
     def test_objects(self):
         """Each object has the mask that it has alone."""
+        for model in (WHOLE, SECOND):
+            self.check_objects(model)
+
+    def check_objects(self, model):
         marks = [["--point", "30,20"], ["--box", "5,5,40,60"], ["--box", "1,2,30,40", "--point", "9,9,0"],
                  ["--point", "9,9,1", "--point", "50,80,0", "--point", "3.5,4.25"]]
-        alone = [self.masks(*options)[0] for options in marks]
+        alone = [self.masks(*options, model=model)[0] for options in marks]
         together = self.masks("--box", "5,5,40,60", "--box", "1,2,30,40", "--point", "30,20,1,3",
-                              "--point", "9,9,0,2", "--point", "9,9,1,4", "--point", "50,80,0,4", "--point", "3.5,4.25,1,4")
+                              "--point", "9,9,0,2", "--point", "9,9,1,4", "--point", "50,80,0,4", "--point", "3.5,4.25,1,4",
+                              model=model)
         self.assertEqual([m["object"] for m in together], [1, 2, 3, 4])
         for got, want in zip(together, (alone[1], alone[2], alone[0], alone[3])):
             self.assertEqual(dict(got, object=1), want)
@@ -142,12 +147,23 @@ class Prompts(unittest.TestCase):
         self.assertIn("prompts", self.run_model("--point", "1,2", model=GOLDEN, expect=2))
         self.assertIn("prompts", self.run_model("--point", "1,2", model="synthetic:vit-ti16", expect=2))
 
-    def test_refused_decoders(self):
-        with open(os.path.join(WHOLE, "config.json"), encoding="utf-8") as f:
+    def check_refused(self, whole, *changes):
+        with open(os.path.join(whole, "config.json"), encoding="utf-8") as f:
             config = json.load(f)
         model = os.path.join(self.folder, "model")
-        shutil.copytree(WHOLE, model)
-        for section, field, value, says in (
+        shutil.copytree(whole, model)
+        for path, field, value, says in changes:
+            changed = json.loads(json.dumps(config))
+            section = changed
+            for name in path.split("."):
+                section = section[name]
+            section[field] = value
+            with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as f:
+                json.dump(changed, f)
+            self.assertIn(says, self.run_model("--point", "1,2", model=model, expect=7))
+
+    def test_refused_decoders(self):
+        self.check_refused(WHOLE, *(
                 ("mask_decoder_config", "num_attention_heads", 5, "5 heads must divide"),
                 ("mask_decoder_config", "num_attention_heads", 0, "num_attention_heads"),
                 ("mask_decoder_config", "hidden_act", "tanh", "hidden_act"),
@@ -159,11 +175,46 @@ class Prompts(unittest.TestCase):
                 ("mask_decoder_config", "layer_norm_eps", -1, "layer_norm_eps"),
                 ("mask_decoder_config", "use_high_resolution", True, "use_high_resolution"),
                 ("prompt_encoder_config", "num_point_embeddings", 3, '"num_point_embeddings" is 3'),
-                ("prompt_encoder_config", "memory", 3, "memory")):
-            changed = dict(config, **{section: dict(config[section], **{field: value})})
-            with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as f:
-                json.dump(changed, f)
-            self.assertIn(says, self.run_model("--point", "1,2", model=model, expect=7))
+                ("prompt_encoder_config", "memory", 3, "memory")))
+
+    def test_refused_encoders_of_sam2(self):
+        backbone = "vision_config.backbone_config"
+        self.check_refused(SECOND, *(
+            (backbone, "embed_dim_per_stage", [8, 16, 24], "embed_dim_per_stage"),
+            (backbone, "embed_dim_per_stage", [8, 16, 36, 32], "blocks.3.attn.qkv.weight"),
+            (backbone, "num_attention_heads_per_stage", [1, 3, 3, 4], "3 heads do not divide"),
+            (backbone, "blocks_per_stage", [1, 2, 2, 0], "blocks_per_stage[3]"),
+            (backbone, "blocks_per_stage", [1, 2, 3, 1], "blocks.5."),
+            (backbone, "blocks_per_stage", [1, 2, 1, 1], "queries are pooled"),
+            (backbone, "window_size_per_stage", [4, 5, 2, 3], "must be even"),
+            (backbone, "window_size_per_stage", [6, 6, 2, 3], "pos_embed_window"),
+            (backbone, "window_size_per_stage", "4", "window_size_per_stage"),
+            (backbone, "window_positional_embedding_background_size", [3, 3], "pos_embed"),
+            (backbone, "global_attention_blocks", [3], "queries are pooled"),
+            (backbone, "global_attention_blocks", [-1], "global_attention_blocks[0]"),
+            (backbone, "query_stride", [2, 3], '"query_stride" is 3'),
+            (backbone, "num_query_pool_stages", 2, '"num_query_pool_stages" is 2'),
+            (backbone, "patch_kernel_size", [5, 5], '"patch_kernel_size" is 5'),
+            (backbone, "patch_stride", 2, '"patch_stride" is 2'),
+            (backbone, "mlp_ratio", 3, "mlp.proj_in.weight"),
+            (backbone, "mlp_ratio", 1e9, "mlp_ratio"),
+            (backbone, "hidden_act", "relu", "gelu"),
+            (backbone, "rope", True, "rope"),
+            ("vision_config", "fpn_hidden_size", 64, '"fpn_hidden_size" is 64'),
+            ("vision_config", "fpn_kernel_size", 3, '"fpn_kernel_size" is 3'),
+            ("vision_config", "fpn_top_down_levels", [1, 2], "fpn_top_down_levels"),
+            ("vision_config", "num_feature_levels", 2, '"num_feature_levels" is 2'),
+            ("mask_decoder_config", "dynamic_multimask_stability_thresh", 2, "dynamic_multimask_stability_thresh"),
+            ("mask_decoder_config", "num_hidden_layers", 3, '"num_hidden_layers" is 3')))
+
+    def test_sizes_of_sam2(self):
+        """Pixels that do not fill 32 are left out."""
+        for size in ("32", "96x64", "160x288", "75x101"):
+            self.assertEqual(len(json.loads(self.run_model("--point", "9,9", "--size", size, "--json", model=SECOND))["masks"]), 1)
+        self.assertIn("at least 32 x 32", self.run_model("--point", "9,9", "--size", "80x31", model=SECOND, expect=7))
+        for attention in ("linear:elu1", "mala", "foveated"):
+            self.run_model("--point", "9,9", "--attention", attention, model=SECOND)
+        self.assertIn("without the prefix sla-", self.run_model("--point", "9,9", "--attention", "sla-linear", model=SECOND, expect=2))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ static const char *const models[] = {
     "depth-anything-s",
     "vitpose-s",
     "sam-b16",
+    "sam2-t",
     "rf-detr-seg-n",
     "lw-detr-t",
     "yolos-ti",

@@ -1,6 +1,6 @@
-/* test_prompts.c: tests that a segmenter finds the masks and scores of transformers' SamModel for
- * points and boxes, whatever the largest prompt is, without an allocation, and that it refuses
- * prompts that are wrong. tests/data/make_sam.py has the same prompts. */
+/* test_prompts.c: tests that a segmenter finds the masks and scores of transformers' SamModel and
+ * Sam2Model for points and boxes, whatever the largest prompt is, without an allocation, and that
+ * it refuses prompts that are wrong. tests/data/make_sam.py has the same prompts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,9 @@
 #include "tests/fixture.h"
 #include "tests/plan/heap_calls.h"
 
-#define FOLDER TEST_DATA "/golden/models/sam-01"
-enum { MASKS = 4, POINTS = 3, OUTS = 2 };
+#define MODELS TEST_DATA "/golden/models/"
+static const char *const models[] = {MODELS "sam-01", MODELS "sam2-01"};
+enum { MODEL_COUNT = 2, MASKS = 4, POINTS = 3, OUTS = 2, FEATURES = 3 };
 
 static const struct example {
     const char *name;
@@ -45,7 +46,8 @@ typedef struct scene {
     fovea_tensors *file;
     fovea_tensor picture;
     uint32_t width, height;
-    fovea_output features;
+    fovea_output features[FEATURES];
+    size_t n; /* number of features */
 } scene;
 
 static fovea_output buffer(const fovea_plan *plan, size_t index)
@@ -57,28 +59,37 @@ static fovea_output buffer(const fovea_plan *plan, size_t index)
 }
 
 /* Plans the picture of the test's data, and computes its features. */
-static scene open_scene(uint32_t threads)
+static scene open_scene(const char *folder, uint32_t threads)
 {
     scene s = {.device = fixture_device(threads)};
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
-    assert_int_equal(fovea_model_load(&s.model, FOLDER), FOVEA_OK);
+    const char *names[FEATURES];
+    char path[512];
+    snprintf(path, sizeof path, "%s/prompts.safetensors", folder);
+    assert_int_equal(fovea_model_load(&s.model, folder), FOVEA_OK);
     assert_int_equal(fovea_model_preprocess(s.model, &rule), FOVEA_OK);
-    assert_int_equal(fovea_tensors_open(&s.file, FOLDER "/prompts.safetensors"), FOVEA_OK);
+    assert_int_equal(fovea_tensors_open(&s.file, path), FOVEA_OK);
+    while (s.n < FEATURES && (names[s.n] = fovea_model_prompt_output(s.model, s.n)))
+        s.n++;
     assert_true(fovea_tensors_find(s.file, "picture", &s.picture));
     o.frame.width = s.width = (uint32_t)s.picture.shape[1];
     o.frame.height = s.height = (uint32_t)s.picture.shape[0];
     o.preprocess = &rule;
+    o.outputs = names;
+    o.n_outputs = s.n;
     assert_int_equal(fovea_plan_create(&s.plan, s.model, s.device, &o), FOVEA_OK);
-    s.features = buffer(s.plan, 0);
+    for (size_t i = 0; i < s.n; i++)
+        s.features[i] = buffer(s.plan, i);
     const fovea_frame frame = {.pixels = {s.picture.data}};
-    assert_int_equal(fovea_run(s.plan, &frame, &s.features, 1), FOVEA_OK);
+    assert_int_equal(fovea_run(s.plan, &frame, s.features, s.n), FOVEA_OK);
     return s;
 }
 
 static void close_scene(scene *s)
 {
-    free(s->features.data);
+    for (size_t i = 0; i < s->n; i++)
+        free(s->features[i].data);
     fovea_tensors_close(s->file);
     fovea_plan_free(s->plan);
     fovea_model_free(s->model);
@@ -189,14 +200,31 @@ static fovea_segmenter *segmenter_of(const scene *s, uint32_t points)
     fovea_segmenter *segmenter;
     o.points = points;
     assert_int_equal(fovea_segmenter_create(&segmenter, s->plan, &o), FOVEA_OK);
-    assert_int_equal(fovea_segmenter_begin(segmenter, &s->features, 1), FOVEA_OK);
+    assert_int_equal(fovea_segmenter_begin(segmenter, s->features, s->n), FOVEA_OK);
     return segmenter;
 }
 
-static void masks_of_transformers(void **unused)
+/* Checks which mask is chosen: with alternatives, the best of them. */
+static void check_choice(const scene *s, size_t example, const fovea_segmenter *segmenter,
+                         const fovea_output outs[OUTS])
 {
-    (void)unused;
-    scene s = open_scene(2);
+    const float *score = outs[1].data;
+    fovea_tensor t;
+    float want = 0;
+    uint32_t index;
+    if (fovea_tensors_find(s->file, "chosen", &t))
+        assert_int_equal(fovea_tensors_read(&t, example, 1, &want), FOVEA_OK);
+    assert_int_equal(fovea_segmenter_choose(segmenter, outs, OUTS, 0, &index), FOVEA_OK);
+    assert_int_equal(index, (int)want);
+    assert_int_equal(fovea_segmenter_choose(segmenter, outs, OUTS, 1, &index), FOVEA_OK);
+    assert_true(index > 0 && index < MASKS);
+    for (uint32_t i = 1; i < MASKS; i++)
+        assert_true(score[index] >= score[i]);
+}
+
+static void check_model(const char *folder)
+{
+    scene s = open_scene(folder, 2);
     fovea_segmenter *segmenter = segmenter_of(&s, 0);
     fovea_output outs[OUTS];
     for (size_t i = 0; i < OUTS; i++)
@@ -207,6 +235,7 @@ static void masks_of_transformers(void **unused)
         check_logits(&s, &examples[i], &outs[0]);
         check_scores(&s, &examples[i], &outs[1]);
         check_masks(&s, &examples[i], segmenter, outs);
+        check_choice(&s, i, segmenter, outs);
     }
     for (size_t i = 0; i < OUTS; i++)
         free(outs[i].data);
@@ -214,12 +243,18 @@ static void masks_of_transformers(void **unused)
     close_scene(&s);
 }
 
-/* The bits do not depend on the largest prompt, on earlier prompts or on the number of threads. */
-static void independent_of_the_largest_prompt(void **unused)
+static void masks_of_transformers(void **unused)
 {
     (void)unused;
+    for (size_t i = 0; i < MODEL_COUNT; i++)
+        check_model(models[i]);
+}
+
+/* The bits do not depend on the largest prompt, on earlier prompts or on the number of threads. */
+static void check_independence(const char *folder)
+{
     static const uint32_t most[] = {POINTS, 40};
-    scene one = open_scene(1), two = open_scene(2);
+    scene one = open_scene(folder, 1), two = open_scene(folder, 2);
     fovea_segmenter *first = segmenter_of(&one, 8);
     fovea_output want[OUTS], got[OUTS];
     for (size_t i = 0; i < OUTS; i++) {
@@ -248,10 +283,16 @@ static void independent_of_the_largest_prompt(void **unused)
     close_scene(&two);
 }
 
-static void no_allocation(void **unused)
+static void independent_of_the_largest_prompt(void **unused)
 {
     (void)unused;
-    scene s = open_scene(2);
+    for (size_t i = 0; i < MODEL_COUNT; i++)
+        check_independence(models[i]);
+}
+
+static void check_allocations(const char *folder)
+{
+    scene s = open_scene(folder, 2);
     fovea_segmenter *segmenter = segmenter_of(&s, 0);
     fovea_plan *plan = fovea_segmenter_plan(segmenter);
     const fovea_output outs[OUTS] = {buffer(plan, 0), buffer(plan, 1)};
@@ -262,7 +303,7 @@ static void no_allocation(void **unused)
         const uint64_t before = heap_calls();
         for (size_t i = 0; i < EXAMPLES; i++) {
             const fovea_prompt prompt = prompt_of(&examples[i]);
-            assert_int_equal(fovea_segmenter_begin(segmenter, &s.features, 1), FOVEA_OK);
+            assert_int_equal(fovea_segmenter_begin(segmenter, s.features, s.n), FOVEA_OK);
             assert_int_equal(fovea_segmenter_run(segmenter, &prompt, outs, OUTS), FOVEA_OK);
             assert_int_equal(fovea_segmenter_mask(segmenter, outs, OUTS, 1, &mask, inside, pixels),
                              FOVEA_OK);
@@ -276,10 +317,17 @@ static void no_allocation(void **unused)
     close_scene(&s);
 }
 
+static void no_allocation(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < MODEL_COUNT; i++)
+        check_allocations(models[i]);
+}
+
 static void refusals(void **unused)
 {
     (void)unused;
-    scene s = open_scene(1);
+    scene s = open_scene(models[0], 1);
     fovea_segmenter *segmenter = NULL;
     fovea_segmenter_options o = FOVEA_SEGMENTER_OPTIONS_INIT;
     o.points = 1025;
@@ -290,12 +338,12 @@ static void refusals(void **unused)
     const fovea_output outs[OUTS] = {buffer(fovea_segmenter_plan(segmenter), 0),
                                      buffer(fovea_segmenter_plan(segmenter), 1)};
     const fovea_output small[OUTS] = {{outs[0].data, outs[0].size - 1}, outs[1]};
-    const fovea_output less = {s.features.data, s.features.size - 1};
+    const fovea_output less = {s.features[0].data, s.features[0].size - 1};
     const fovea_prompt one = {examples[0].point, 1, NULL};
     assert_int_equal(fovea_segmenter_run(segmenter, &one, outs, OUTS), FOVEA_EINVAL);
     assert_int_equal(fovea_segmenter_begin(segmenter, &less, 1), FOVEA_EINVAL);
-    assert_int_equal(fovea_segmenter_begin(segmenter, &s.features, 2), FOVEA_EINVAL);
-    assert_int_equal(fovea_segmenter_begin(segmenter, &s.features, 1), FOVEA_OK);
+    assert_int_equal(fovea_segmenter_begin(segmenter, s.features, 2), FOVEA_EINVAL);
+    assert_int_equal(fovea_segmenter_begin(segmenter, s.features, s.n), FOVEA_OK);
     assert_int_equal(fovea_segmenter_run(segmenter, &one, small, OUTS), FOVEA_EINVAL);
     assert_int_equal(fovea_segmenter_run(segmenter, &one, outs, 1), FOVEA_EINVAL);
     const fovea_prompt_point wrong[] = {{1, 1, 2}, {1, 1, -2}, {NAN, 1, 1}, {1, INFINITY, 0}};
@@ -313,6 +361,8 @@ static void refusals(void **unused)
     assert_int_equal(fovea_segmenter_run(segmenter, &nowhere, outs, OUTS), FOVEA_EINVAL);
     assert_int_equal(fovea_segmenter_run(segmenter, &one, outs, OUTS), FOVEA_OK);
     uint8_t pixel;
+    uint32_t index;
+    assert_int_equal(fovea_segmenter_choose(segmenter, outs, 1, 0, &index), FOVEA_EINVAL);
     assert_int_equal(fovea_segmenter_mask(segmenter, outs, OUTS, MASKS, NULL, NULL, 0),
                      FOVEA_EINVAL);
     assert_int_equal(fovea_segmenter_mask(segmenter, outs, OUTS, 0, NULL, &pixel, 1), FOVEA_EINVAL);
@@ -326,23 +376,27 @@ static void refusals(void **unused)
 static void other_plans(void **unused)
 {
     (void)unused;
+    static const char *const hidden[MODEL_COUNT] = {"hidden1", "image_embeddings"};
     fovea_device *device = fixture_device(1);
     fovea_model *plain = fixture_load(), *model;
     fovea_plan *plan = fixture_plan(plain, device, NULL, FOVEA_SCHEDULE_AUTO);
     fovea_segmenter *segmenter = NULL;
-    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
-    const char *hidden = "hidden1";
     assert_int_equal(fovea_segmenter_create(&segmenter, plan, NULL), FOVEA_ENOTSUP);
+    assert_null(fovea_model_prompt_output(plain, 0));
     fovea_plan_free(plan);
-    assert_int_equal(fovea_model_load(&model, FOLDER), FOVEA_OK);
-    o.frame.width = o.frame.height = 64;
-    o.outputs = &hidden;
-    o.n_outputs = 1;
-    assert_int_equal(fovea_plan_create(&plan, model, device, &o), FOVEA_OK);
-    assert_int_equal(fovea_segmenter_create(&segmenter, plan, NULL), FOVEA_EINVAL);
-    assert_null(segmenter);
-    fovea_plan_free(plan);
-    fovea_model_free(model);
+    for (size_t i = 0; i < MODEL_COUNT; i++) {
+        fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+        assert_int_equal(fovea_model_load(&model, models[i]), FOVEA_OK);
+        assert_null(fovea_model_prompt_output(model, FEATURES));
+        o.frame.width = o.frame.height = 64;
+        o.outputs = &hidden[i];
+        o.n_outputs = 1;
+        assert_int_equal(fovea_plan_create(&plan, model, device, &o), FOVEA_OK);
+        assert_int_equal(fovea_segmenter_create(&segmenter, plan, NULL), FOVEA_EINVAL);
+        assert_null(segmenter);
+        fovea_plan_free(plan);
+        fovea_model_free(model);
+    }
     fovea_model_free(plain);
     fovea_device_close(device);
 }

@@ -79,25 +79,15 @@ static int make_segmenter(marks *p, const fovea_plan *plan)
     return CLI_OK;
 }
 
-/* Chooses a mask: the best of the alternatives for a single point, else the usual mask. */
-static uint32_t choose(const marks *p, const marks_object *o)
-{
-    const float *score = p->out[1].data;
-    const size_t n = p->out[1].size / sizeof *score;
-    uint32_t best = 1;
-    if (o->points != 1 || o->boxed)
-        return 0;
-    for (uint32_t i = 2; i < n; i++)
-        best = score[i] > score[best] ? i : best;
-    return best;
-}
-
 static int find(marks *p, const marks_object *o, fovea_mask *found, uint8_t *inside, size_t pixels)
 {
     const fovea_prompt prompt = {o->point, o->points, o->boxed ? &o->box : NULL};
+    uint32_t index;
     CLI_TRY(cli_check(fovea_segmenter_run(p->segmenter, &prompt, p->out, 2)));
-    return cli_check(
-        fovea_segmenter_mask(p->segmenter, p->out, 2, choose(p, o), found, inside, pixels));
+    /* a single point may mean a whole object or a part of it */
+    CLI_TRY(cli_check(
+        fovea_segmenter_choose(p->segmenter, p->out, 2, o->points == 1 && !o->boxed, &index)));
+    return cli_check(fovea_segmenter_mask(p->segmenter, p->out, 2, index, found, inside, pixels));
 }
 
 int marks_find(marks *p, const fovea_plan *plan, const fovea_output *outs, size_t n_outs,

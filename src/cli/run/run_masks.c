@@ -77,7 +77,9 @@ static int want_marked(run_state *r, masks *m)
     if (m->rule)
         return cli_fail(CLI_USAGE, "--mask-rule is not possible with --point and --box");
     m->options.rule = FOVEA_MASKS_INSTANCE;
-    run_want(r, fovea_model_output(r->s.model, 0));
+    const char *name;
+    for (size_t i = 0; (name = fovea_model_prompt_output(r->s.model, i)); i++)
+        run_want(r, name);
     return CLI_OK;
 }
 

@@ -57,6 +57,12 @@ static const struct {
     {"pred_scores", "pred_scores"},
     {"pred_boxes", "pred_boxes"},
     {"pred_masks", "pred_masks"},
+    {"image_embeddings", "image_embeddings"},
+    {"image_embeddings.0", "image_embeddings.0"},
+    {"image_embeddings.1", "image_embeddings.1"},
+    {"fpn_hidden_states.0", "fpn_hidden_states.0"},
+    {"fpn_hidden_states.1", "fpn_hidden_states.1"},
+    {"fpn_hidden_states.2", "fpn_hidden_states.2"},
 };
 enum { RESULTS = sizeof results / sizeof *results };
 

@@ -327,7 +327,9 @@ static fovea_status read_decoder(reader *r)
         fv_begins_with(r->type, "sam_hq"))
         return FOVEA_OK;
     const bool official = strcmp(r->n->prefix, "image_encoder.") == 0;
-    FV_TRY(fv_sam_decoder_read(&s->decoder, &r->t, r->config, official));
+    FV_TRY(fv_sam_decoder_read(&s->decoder, &r->t, r->config,
+                               official ? FV_SAM_OF_AUTHORS : FV_SAM_OF_TRANSFORMERS));
+    s->decoder.prompts.features[0] = "last_hidden_state";
     if (s->decoder.width != s->neck_norm.w.cols)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: the mask decoder reads %u channels, but the encoder's features have %u",

@@ -1,12 +1,12 @@
-/* sam_decoder.c: emits the steps of SAM's decoder of masks.
+/* sam_decoder.c: emits the steps of the decoder of masks of SAM and SAM 2.
  *
  *     t = learned tokens, tokens of the prompt;   x = t;   f = features;   p = positions of cells
  *     x = norm(x + attention(x + t, x + t, x))                    without x + and + t at first
  *     x = norm(x + attention(x + t, f + p, f));   x = norm(x + mlp x)
  *     f = norm(f + attention(f + p, x + t, x))                    and so on for each layer
  *     x = norm(x + attention(x + t, f + p, f))
- *     u = gelu deconv2x2 gelu norm deconv2x2 f
- *     mask_i = mlp_i(x_{1 + i}) . u;   scores = mlp(x_0)
+ *     u = gelu(deconv2x2(gelu norm(deconv2x2 f + finer)) + finest)      + only in SAM 2
+ *     mask_i = mlp_i(x_{1 + i}) . u;   scores = mlp(x_0)      from the token of the scores on
  *
  * The number of tokens is that of the largest prompt. Keys of tokens that a prompt lacks are hidden
  * from all queries, so that its results do not depend on this number. */
@@ -22,10 +22,11 @@
 typedef struct context {
     fv_builder *b;
     const fv_sam_decoder *d;
-    uint32_t n, places; /* numbers of tokens and of cells */
-    fv_view given, x;   /* tokens as given, and as computed so far */
-    fv_view f, placed;  /* the features, also with positions */
-    fv_view hidden;     /* one row that hides missing tokens from softmax */
+    uint32_t n, places;    /* numbers of tokens and of cells */
+    fv_view given, x;      /* tokens as given, and as computed so far */
+    fv_view f, placed;     /* the features, also with positions */
+    fv_view hidden;        /* one row that hides missing tokens from softmax */
+    fv_view finest, finer; /* finer features; not in SAM */
 } context;
 
 static fv_attention attention_of(const context *c, uint32_t width, uint32_t queries, uint32_t keys)
@@ -183,14 +184,30 @@ static fv_view enlarge(const context *c, const char *label, const fv_layer *l, f
 /* Returns the features of each pixel of the masks. */
 static fv_view pixels(const context *c, fv_grid *grid)
 {
-    const fv_grid *g = &c->b->options->grid;
+    fv_builder *b = c->b;
+    const fv_grid *g = &b->options->grid;
+    const bool fine = c->d->prompts.second;
+    const uint32_t width = c->d->up_norm.w.cols;
     *grid = (fv_grid){g->width, g->height, g->stride, 0};
     const fv_view wide = enlarge(c, "upscaling 0", &c->d->up[0], c->f, grid, 0);
-    const uint32_t rows = fv_grid_tokens(grid), width = c->d->up_norm.w.cols;
+    const uint32_t rows = fv_grid_tokens(grid);
+    if (fine)
+        fv_emit_add(b, "finer features", wide, c->finer, wide, rows, width);
     const fv_view normed =
-        fv_layer_norm(c->b, "norm of the upscaled", &c->d->up_norm, wide, UP_EPS, rows);
-    fv_emit_act(c->b, "gelu of the upscaled", FV_EPI_GELU, normed, normed, rows, width);
-    return enlarge(c, "upscaling 1", &c->d->up[1], normed, grid, FV_EPI_GELU);
+        fv_layer_norm(b, "norm of the upscaled", &c->d->up_norm, wide, UP_EPS, rows);
+    fv_emit_act(b, "gelu of the upscaled", FV_EPI_GELU, normed, normed, rows, width);
+    const fv_view u = enlarge(c, "upscaling 1", &c->d->up[1], normed, grid, fine ? 0 : FV_EPI_GELU);
+    if (fine) {
+        fv_emit_add(b, "finest features", u, c->finest, u, 4 * rows, width / 2);
+        fv_emit_act(b, "gelu of the pixels", FV_EPI_GELU, u, u, 4 * rows, width / 2);
+    }
+    return u;
+}
+
+/* Returns the index of the token of the scores. Those of the masks follow. */
+static uint32_t token_of_scores(const fv_sam_decoder *d)
+{
+    return d->prompts.first - FV_SAM_FIRST;
 }
 
 /* Emits the layers of a head, from columns of a row to columns of `out`. */
@@ -213,7 +230,7 @@ static fv_view operands(const context *c)
     const fv_view all = fv_emit_rows(b, 1, FV_SAM_MASKS * each);
     uint32_t *table = fv_emit_table(b, FV_SAM_MASKS);
     for (uint32_t i = 0; table && i < FV_SAM_MASKS; i++)
-        table[i] = 1 + i;
+        table[i] = token_of_scores(d) + 1 + i;
     fv_emit_gather(b, "tokens of masks", c->x, table, FV_SAM_MASKS, FV_NO_VIEW, tokens, 1, width);
     for (uint32_t i = 0; i < FV_SAM_MASKS; i++)
         head(c, "mask head", d->mask[i], fv_view_cols(tokens, i * width),
@@ -229,7 +246,7 @@ static void predict(const context *c)
     const fv_view scores =
         fv_emit_task_output(b, "iou_scores", FOVEA_OUTPUT_MASK_SCORES, 1, FV_SAM_MASKS, NULL, true);
     snprintf(b->scope, sizeof b->scope, "masks");
-    fv_emit_take(b, "token of scores", c->x, 0, row, 1, d->width);
+    fv_emit_take(b, "token of scores", c->x, token_of_scores(d), row, 1, d->width);
     head(c, "score head", d->score, row, scores);
     const fv_view by =
         fv_emit_unfold(b, "rows of masks", operands(c), 2, d->mask[0][FV_SAM_MLP - 1].w.rows);
@@ -252,6 +269,10 @@ fovea_status fv_sam_decoder_emit(const fv_sam_decoder *d, fv_builder *b, uint32_
     fv_emit_mask_keys(b, "tokens", &one, fv_emit_input(b, "present", 1, tokens, FV_F32), tokens,
                       false);
     c.hidden = one.rel_pos;
+    if (d->prompts.second) {
+        c.finest = fv_emit_input(b, "finest", 16 * c.places, d->width / 8, FV_F32);
+        c.finer = fv_emit_input(b, "finer", 4 * c.places, d->width / 4, FV_F32);
+    }
     transform(&c);
     predict(&c);
     return b->status;

@@ -1,4 +1,5 @@
-/* sam_decoder_read.c: reads SAM's decoder of masks: names and shapes of tensors become roles. */
+/* sam_decoder_read.c: reads the decoder of masks of SAM and SAM 2: names and shapes of tensors
+ * become roles. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,41 +13,73 @@
 #define DECODER "mask_decoder."
 #define PROMPTS "prompt_encoder."
 
-/* The names of tensors by their origin. */
+/* The names of tensors by their origin: fv_sam_origin. */
 static const struct names {
-    const char *rate_prefix, *rate, *kind; /* kind: stem, with its number */
-    const char *mask_prompt;               /* part that reads masks as prompts */
-    const char *norm, *last_norm;          /* norm: stem, with its number */
+    const char *rate_prefix, *rate;
+    const char *kind;        /* stem, with the number of a kind; NULL: one tensor has all kinds */
+    const char *presence;    /* token of the object's presence, or NULL */
+    const char *mask_prompt; /* part that reads masks as prompts */
+    const char *out, *fc1, *fc2;
+    const char *norm, *last_norm; /* norm: stem, with its number */
     const char *up[2], *up_norm;
     const char *mlp[FV_SAM_MLP];
     float eps, last_eps;
-} of_transformers = {"shared_image_embedding.",
-                     "positional_embedding",
-                     "point_embed.%u.",
-                     "mask_embed",
-                     "layer_norm%u.",
-                     "transformer.layer_norm_final_attn.",
-                     {"upscale_conv1.", "upscale_conv2."},
-                     "upscale_layer_norm.",
-                     {"proj_in.", "layers.0.", "proj_out."},
-                     1e-6f,
-                     1e-5f},
-  of_authors = {PROMPTS "pe_layer.",
-                "positional_encoding_gaussian_matrix",
-                "point_embeddings.%u.",
-                "mask_downscaling",
-                "norm%u.",
-                "transformer.norm_final_attn.",
-                {"output_upscaling.0.", "output_upscaling.3."},
-                "output_upscaling.1.",
-                {"layers.0.", "layers.1.", "layers.2."},
-                1e-5f,
-                1e-5f};
+} names[] = {
+    [FV_SAM_OF_TRANSFORMERS] = {"shared_image_embedding.",
+                                "positional_embedding",
+                                "point_embed.%u.",
+                                NULL,
+                                "mask_embed",
+                                "out_proj.",
+                                "mlp.lin1.",
+                                "mlp.lin2.",
+                                "layer_norm%u.",
+                                "transformer.layer_norm_final_attn.",
+                                {"upscale_conv1.", "upscale_conv2."},
+                                "upscale_layer_norm.",
+                                {"proj_in.", "layers.0.", "proj_out."},
+                                1e-6f,
+                                1e-5f},
+    [FV_SAM_OF_AUTHORS] = {PROMPTS "pe_layer.",
+                           "positional_encoding_gaussian_matrix",
+                           "point_embeddings.%u.",
+                           NULL,
+                           "mask_downscaling",
+                           "out_proj.",
+                           "mlp.lin1.",
+                           "mlp.lin2.",
+                           "norm%u.",
+                           "transformer.norm_final_attn.",
+                           {"output_upscaling.0.", "output_upscaling.3."},
+                           "output_upscaling.1.",
+                           {"layers.0.", "layers.1.", "layers.2."},
+                           1e-5f,
+                           1e-5f},
+    [FV_SAM2_OF_TRANSFORMERS] = {"shared_image_embedding.",
+                                 "positional_embedding",
+                                 NULL,
+                                 "obj_score_token.",
+                                 "mask_embed",
+                                 "o_proj.",
+                                 "mlp.proj_in.",
+                                 "mlp.proj_out.",
+                                 "layer_norm%u.",
+                                 "transformer.layer_norm_final_attn.",
+                                 {"upscale_conv1.", "upscale_conv2."},
+                                 "upscale_layer_norm.",
+                                 {"proj_in.", "layers.0.", "proj_out."},
+                                 1e-5f,
+                                 1e-5f},
+};
 
 /* Fields of its sections, in addition to those of ViTs. */
-static const char decoder_fields[] = "attention_downsample_rate iou_head_depth iou_head_hidden_dim "
-                                     "mlp_dim num_multimask_outputs",
-                  prompt_fields[] = "image_embedding_size mask_input_channels num_point_embeddings";
+static const char decoder_fields[] =
+    "attention_downsample_rate iou_head_depth iou_head_hidden_dim "
+    "mlp_dim num_multimask_outputs dynamic_multimask_via_stability "
+    "dynamic_multimask_stability_delta "
+    "dynamic_multimask_stability_thresh",
+                  prompt_fields[] =
+                      "image_embedding_size mask_input_channels num_point_embeddings scale";
 
 typedef struct reader {
     fv_tensor_reader *t;
@@ -71,21 +104,49 @@ static fovea_status read_floats(const float **out, const reader *r, const char *
     return FOVEA_OK;
 }
 
+/* Reads the learned tokens: of the object's presence, of the scores, of the masks. */
 static fovea_status read_tokens(reader *r)
 {
     fv_prompts *p = &r->d->prompts;
-    const uint32_t c = p->width;
-    const uint64_t one[2] = {1, c}, masks[2] = {FV_SAM_MASKS, c};
-    const fv_tensor *scores, *of_masks, *to;
+    const uint32_t c = p->width, before = r->n->presence ? 1 : 0;
+    const struct {
+        const char *stem;
+        uint32_t rows;
+    } tokens[] = {{r->n->presence, before}, {"iou_token.", 1}, {"mask_tokens.", FV_SAM_MASKS}};
+    const fv_tensor *from, *to;
     float *data;
-    FV_TRY(fv_reader_tensor(&scores, r->t, DECODER, "iou_token.", "weight", 2, one));
-    FV_TRY(fv_reader_tensor(&of_masks, r->t, DECODER, "mask_tokens.", "weight", 2, masks));
-    FV_TRY(fv_model_floats(&data, &to, r->t->m, FV_SAM_FIRST, c));
-    fv_tensor_read(scores, 0, c, data);
-    fv_tensor_read(of_masks, 0, (uint64_t)FV_SAM_MASKS * c, data + c);
+    FV_TRY(fv_model_floats(&data, &to, r->t->m, before + FV_SAM_FIRST, c));
     p->tokens = data;
-    p->first = FV_SAM_FIRST;
+    p->first = before + FV_SAM_FIRST;
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        const uint64_t shape[2] = {tokens[i].rows, c};
+        if (!tokens[i].stem)
+            continue;
+        FV_TRY(fv_reader_tensor(&from, r->t, DECODER, tokens[i].stem, "weight", 2, shape));
+        fv_tensor_read(from, 0, shape[0] * c, data);
+        data += shape[0] * c;
+    }
     return FOVEA_OK;
+}
+
+/* Reads the rows of the kinds of points. */
+static fovea_status read_kinds(reader *r)
+{
+    fv_prompts *p = &r->d->prompts;
+    const uint32_t c = p->width;
+    const float *all = NULL;
+    if (!r->n->kind)
+        FV_TRY(read_floats(&all, r, PROMPTS, "point_embed.", "weight", FV_PROMPT_NOTHING, c));
+    for (uint32_t i = 0; i < FV_PROMPT_NOTHING; i++) {
+        char stem[32];
+        p->kind[i] = all ? all + (size_t)i * c : NULL;
+        if (all)
+            continue;
+        snprintf(stem, sizeof stem, r->n->kind, i);
+        FV_TRY(read_floats(&p->kind[i], r, PROMPTS, stem, "weight", 1, c));
+    }
+    return read_floats(&p->kind[FV_PROMPT_NOTHING], r, PROMPTS, "not_a_point_embed.", "weight", 1,
+                       c);
 }
 
 static fovea_status read_prompts(reader *r)
@@ -94,15 +155,8 @@ static fovea_status read_prompts(reader *r)
     const uint32_t c = p->width;
     FV_TRY(read_tokens(r));
     FV_TRY(read_floats(&p->rate, r, r->n->rate_prefix, r->n->rate, "", 2, c / 2));
-    for (uint32_t i = 0; i < FV_PROMPT_NOTHING; i++) {
-        char stem[32];
-        snprintf(stem, sizeof stem, r->n->kind, i);
-        FV_TRY(read_floats(&p->kind[i], r, PROMPTS, stem, "weight", 1, c));
-    }
-    FV_TRY(
-        read_floats(&p->kind[FV_PROMPT_NOTHING], r, PROMPTS, "not_a_point_embed.", "weight", 1, c));
+    FV_TRY(read_kinds(r));
     FV_TRY(read_floats(&p->added, r, PROMPTS, "no_mask_embed.", "weight", 1, c));
-    p->features = "last_hidden_state";
     fv_reader_ignore(r->t, PROMPTS, "shared_embedding"); /* a copy of the frequencies */
     fv_reader_leave(r->t, PROMPTS, r->n->mask_prompt);
     return fv_reader_all_used(r->t, PROMPTS);
@@ -137,17 +191,17 @@ static fovea_status read_layer(reader *r, uint32_t i, uint32_t hidden)
     snprintf(r->layer, sizeof r->layer, DECODER "transformer.layers.%u.", i);
     FV_TRY(pair(&l->self_qk, r, "self_attn.q_proj.", "self_attn.k_proj.", c));
     FV_TRY(part(&l->self_v, r, of_tokens, "v_proj.", c, c));
-    FV_TRY(part(&l->self_out, r, of_tokens, "out_proj.", c, c));
+    FV_TRY(part(&l->self_out, r, of_tokens, r->n->out, c, c));
     FV_TRY(part(&l->cross_q, r, of_picture, "q_proj.", inner, c));
     FV_TRY(part(&l->cross_v, r, of_picture, "v_proj.", inner, c));
-    FV_TRY(part(&l->cross_out, r, of_picture, "out_proj.", c, inner));
+    FV_TRY(part(&l->cross_out, r, of_picture, r->n->out, c, inner));
     FV_TRY(pair(&l->picture_kq, r, "cross_attn_token_to_image.k_proj.",
                 "cross_attn_image_to_token.q_proj.", inner));
     FV_TRY(part(&l->token_k, r, to_tokens, "k_proj.", inner, c));
     FV_TRY(part(&l->token_v, r, to_tokens, "v_proj.", inner, c));
-    FV_TRY(part(&l->picture_out, r, to_tokens, "out_proj.", c, inner));
-    FV_TRY(part(&l->fc1, r, "mlp.", "lin1.", hidden, c));
-    FV_TRY(part(&l->fc2, r, "mlp.", "lin2.", c, hidden));
+    FV_TRY(part(&l->picture_out, r, to_tokens, r->n->out, c, inner));
+    FV_TRY(part(&l->fc1, r, "", r->n->fc1, hidden, c));
+    FV_TRY(part(&l->fc2, r, "", r->n->fc2, c, hidden));
     for (uint32_t k = 0; k < 4; k++) {
         char stem[32];
         snprintf(stem, sizeof stem, r->n->norm, k + 1);
@@ -165,7 +219,7 @@ static fovea_status read_last(reader *r)
     FV_TRY(part(&d->last_q, r, attention, "q_proj.", inner, c));
     FV_TRY(part(&d->last_k, r, attention, "k_proj.", inner, c));
     FV_TRY(part(&d->last_v, r, attention, "v_proj.", inner, c));
-    FV_TRY(part(&d->last_out, r, attention, "out_proj.", c, inner));
+    FV_TRY(part(&d->last_out, r, attention, r->n->out, c, inner));
     return fv_reader_norm(&d->last_norm, r->t, DECODER, r->n->last_norm, c);
 }
 
@@ -214,11 +268,29 @@ static fovea_status read_section(fv_config *out, const fv_config *config, const 
     return out->object ? fv_fields_check(config, out, &own, more) : FOVEA_OK;
 }
 
+/* Reads when SAM 2 replaces the usual mask. Its layers have ReLU, whatever "hidden_act" is. */
+static fovea_status read_stability(reader *r, const fv_config *own)
+{
+    fv_prompts *p = &r->d->prompts;
+    bool dynamic = true;
+    r->d->act = FV_EPI_RELU;
+    p->second = true;
+    p->stable = 0.98f;
+    p->delta = 0.05f;
+    FV_TRY(fv_config_bool(&dynamic, own, "dynamic_multimask_via_stability"));
+    FV_TRY(fv_config_float(&p->stable, own, "dynamic_multimask_stability_thresh", 0, 1));
+    FV_TRY(fv_config_float(&p->delta, own, "dynamic_multimask_stability_delta", 0, 1e6));
+    if (!dynamic)
+        p->stable = 0;
+    return FOVEA_OK;
+}
+
 /* Reads the sizes, and sets *hidden to the width of the layers' MLPs. */
 static fovea_status read_sizes(reader *r, const fv_config *config, uint32_t *hidden)
 {
     fv_sam_decoder *d = r->d;
     fv_config own, prompts;
+    char fc1[64];
     FV_TRY(read_section(&prompts, config, "prompt_encoder_config", prompt_fields));
     FV_TRY(read_section(&own, config, "mask_decoder_config", decoder_fields));
     FV_TRY(fv_reader_dimension(&d->width, r->t, DECODER, "iou_token.", "weight", 1,
@@ -226,7 +298,8 @@ static fovea_status read_sizes(reader *r, const fv_config *config, uint32_t *hid
     FV_TRY(fv_reader_dimension(&d->inner, r->t, DECODER,
                                "transformer.layers.0.cross_attn_token_to_image.q_proj.", "weight",
                                0, "inner width of attention", WIDTH));
-    FV_TRY(fv_reader_dimension(hidden, r->t, DECODER, "transformer.layers.0.mlp.lin1.", "weight", 0,
+    snprintf(fc1, sizeof fc1, "transformer.layers.0.%s", r->n->fc1);
+    FV_TRY(fv_reader_dimension(hidden, r->t, DECODER, fc1, "weight", 0,
                                "hidden width of the decoder", HIDDEN));
     d->layers = fv_reader_count(r->t, DECODER, "transformer.layers.%u.self_attn.q_proj.",
                                 FV_SAM_DECODER_LAYERS);
@@ -249,7 +322,10 @@ static fovea_status read_sizes(reader *r, const fv_config *config, uint32_t *hid
         FV_TRY(fv_reader_agree(r->t, told[i].section, told[i].key, told[i].n));
     FV_TRY(fv_config_u32(&d->heads, &own, "num_attention_heads", 1, WIDTH));
     FV_TRY(fv_config_float(&d->eps, &own, "layer_norm_eps", 0, 1));
-    FV_TRY(fv_config_activation(&d->act, &own, "hidden_act", "relu"));
+    if (r->n->presence)
+        FV_TRY(read_stability(r, &own));
+    else
+        FV_TRY(fv_config_activation(&d->act, &own, "hidden_act", "relu"));
     if (d->width % 8 || d->width % d->heads || d->inner % d->heads)
         return fv_fail(
             FOVEA_EFORMAT,
@@ -260,9 +336,9 @@ static fovea_status read_sizes(reader *r, const fv_config *config, uint32_t *hid
 }
 
 fovea_status fv_sam_decoder_read(fv_sam_decoder *d, fv_tensor_reader *t, const fv_config *config,
-                                 bool official)
+                                 enum fv_sam_origin origin)
 {
-    reader r = {.t = t, .n = official ? &of_authors : &of_transformers, .d = d};
+    reader r = {.t = t, .n = &names[origin], .d = d};
     uint32_t hidden;
     FV_TRY(read_sizes(&r, config, &hidden));
     FV_TRY(read_prompts(&r));
@@ -271,6 +347,7 @@ fovea_status fv_sam_decoder_read(fv_sam_decoder *d, fv_tensor_reader *t, const f
         FV_TRY(read_layer(&r, i, hidden));
     FV_TRY(read_last(&r));
     FV_TRY(read_heads(&r));
+    fv_reader_leave(t, DECODER, "pred_obj_score_head");
     return fv_reader_all_used(t, DECODER);
 }
 
