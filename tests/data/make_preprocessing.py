@@ -69,6 +69,7 @@ def cases():
     out |= both("Siglip2, tall", "Siglip2ImageProcessor", TALL, patch_size=4, max_num_patches=256)
     out |= both("Sam", "SamImageProcessor", LARGE, size={"longest_edge": 32}, pad_size=size(32, 32))
     out |= both("Sam, tall, padded more", "SamImageProcessor", TALL, size={"longest_edge": 36}, pad_size=size(40, 44))
+    out["Sam2"] = one("Sam2ImageProcessor", LARGE, size=size(32, 40))
     out |= both("DPT, aspect", "DPTImageProcessor", size=size(32, 32), keep_aspect_ratio=True, ensure_multiple_of=4)
     out |= both("DPT, no aspect", "DPTImageProcessor", TALL, size=size(33, 38), ensure_multiple_of=4)
     out |= both("DPT, padded", "DPTImageProcessor", size=size(30, 38), do_pad=True, size_divisor=8)
