@@ -141,10 +141,23 @@ static fovea_status prepare(fv_cl_bound *b, fv_device *d)
     return fv_cl_finish(d, d->service, event, 0);
 }
 
+/* Refuses a kernel that the driver would end before it is done. */
+static fovea_status check_loops(const fv_cl_bound *b, const fv_device *d, const fv_launch *l)
+{
+    const fv_gpu_code *code = b->step.code;
+    if (!d->limits.ends_long_loops || !code->loops ||
+        code->loops(l, b->step.group) <= FV_CL_FEW_LOOPS)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_ENOTSUP,
+                   "kernel %s: the driver ends loops of more than some %d iterations", code->entry,
+                   FV_CL_FEW_LOOPS);
+}
+
 static fovea_status fill_bound(fv_cl_bound *b, fv_device *d, const fv_launch *l)
 {
     FV_TRY(fv_gpu_step_begin(&b->step, l));
     FV_TRY(create_kernels(b, d));
+    FV_TRY(check_loops(b, d, l));
     b->step.piece = piece_rows(b, d);
     FV_TRY(make_table(b, d));
     FV_TRY(make_image(b, d));

@@ -17,6 +17,7 @@ enum {
     /* Most rows per call for which no work-item exceeds llvmpipe's limit of some 65 000 loop
      * iterations in all. */
     FV_CL_FEW_ROWS = 256,
+    FV_CL_FEW_LOOPS = 60000, /* iterations that it does run */
 };
 
 /* What a device says about itself. */

@@ -86,6 +86,10 @@ typedef struct fv_gpu_code {
     /* A dispatch that would take too long is cut into calls of fewer rows, a multiple of `align`;
      * 0: it is never cut. FV_GPU_WINDOWS: a multiple of a window's rows, dim[FV_ATTN_KEYS]. */
     uint32_t align;
+    /* For a kernel whose calls cannot be cut: the most iterations of a work-item's loops, in groups
+     * of `group` work-items. A driver that ends long loops early is not given more than it runs.
+     * NULL: few. */
+    uint64_t (*loops)(const fv_launch *l, uint32_t group);
     /* Writes the table of a step, in the form that kernels read, to `out` unless that is NULL;
      * returns its bytes. NULL: the step has no table. */
     uint64_t (*table)(const fv_launch *l, uint32_t *out);

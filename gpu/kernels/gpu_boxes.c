@@ -27,7 +27,14 @@ static uint64_t topk_table(const fv_launch *l, uint32_t *out)
     return bytes;
 }
 
-FV_GPU_CODE(fv_gpu_topk, "topk", "topk", 64, .shape = topk_shape, .table = topk_table)
+static uint64_t topk_loops(const fv_launch *l, uint32_t group)
+{
+    (void)group;
+    return l->args.u[0];
+}
+
+FV_GPU_CODE(fv_gpu_topk, "topk", "topk", 64, .shape = topk_shape, .loops = topk_loops,
+            .table = topk_table)
 
 static void select_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
@@ -41,8 +48,15 @@ static void ranked_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count
     count[0] = fv_gpu_groups(p->row0 + p->rows, p->group);
 }
 
+/* The pre-pass reads all values for each bit of a key, and then twice more. */
+static uint64_t ranked_loops(const fv_launch *l, uint32_t group)
+{
+    const uint64_t all = l->args.u[0], chosen = l->args.prob.dim[FV_DIM_ROWS];
+    return 34 * (all / group + 32) + group + chosen;
+}
+
 FV_GPU_CODE(fv_gpu_topk_ranked, "topk", "topk_ranked", 256, .shape = ranked_shape,
-            .pre_pass = {{"topk_select", select_shape}})
+            .loops = ranked_loops, .pre_pass = {{"topk_select", select_shape}})
 
 /* Values of several columns have no table, whose place the scratch takes. */
 static bool has_columns(const fv_problem *p)

@@ -30,7 +30,16 @@ static void suppress_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     count[0] = 1;
 }
 
-FV_GPU_CODE(fv_gpu_suppress, "regions", "suppress", 256, .shape = suppress_shape)
+/* Each region may be considered: all are searched for it, and it is compared with those kept. */
+static uint64_t suppress_loops(const fv_launch *l, uint32_t group)
+{
+    const uint32_t *dim = l->args.prob.dim;
+    const uint64_t from = dim[FV_SUPPRESS_FROM];
+    return from * ((from + dim[FV_DIM_ROWS]) / group + 32);
+}
+
+FV_GPU_CODE(fv_gpu_suppress, "regions", "suppress", 256, .shape = suppress_shape,
+            .loops = suppress_loops)
 
 static uint64_t roi_table(const fv_launch *l, uint32_t *out)
 {
