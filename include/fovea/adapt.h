@@ -115,11 +115,18 @@ typedef enum fovea_task {
  *               tensors "dpt_head.*", with the names of transformers in the neck, and in section
  *               "dpt_head" of "fovea" in config.json. If the model already has such a head, that is
  *               trained further
- * The output is `segmentation` for LINEAR, else `seg_logits` or `predicted_depth`. */
+ *     MASK2FORMER  for FOVEA_TASK_SEGMENTATION, on four blocks of a plain ViT with the tensor names
+ *               of transformers: a pixel decoder with deformable attention, and 100 queries that
+ *               predict a class and a mask each, with 128 channels. Only the head is trained. It is
+ *               saved as a Mask2Former of transformers, whose backbone is the ViT. If the model
+ *               already is a Mask2Former over a ViT, its decoders are trained further
+ * The output is `segmentation` for LINEAR, masks and classes of queries for MASK2FORMER, else
+ * `seg_logits` or `predicted_depth`. */
 typedef enum fovea_head {
     FOVEA_HEAD_LINEAR,
     FOVEA_HEAD_FPN,
     FOVEA_HEAD_DPT_LITE,
+    FOVEA_HEAD_MASK2FORMER,
 } fovea_head;
 
 /* The distance between y, which is O or f above, and y' of the softmax model. Both have C channels:

@@ -443,6 +443,28 @@ fovea_status fv_source_behind(fv_source *s, const char *prefix)
     return FOVEA_OK;
 }
 
+/* ---- other names ---- */
+
+fovea_status fv_source_rename(fv_source *s, const char *from, const char *to)
+{
+    FV_TRY(fv_source_open_all(s)); /* names of tensors whose shard is not open are in the index */
+    for (uint32_t i = 0; i < s->count; i++) {
+        fv_tensor *t = (fv_tensor *)(uintptr_t)s->by_name[i];
+        if (!fv_begins_with(t->plain, from))
+            continue;
+        char *plain;
+        const char *rest = t->plain + strlen(from);
+        const size_t size = strlen(to) + strlen(rest) + 1;
+        FV_TRY(fv_mem_alloc(&plain, size, FV_MEM_MODEL, "name of a tensor"));
+        snprintf(plain, size, "%s%s", to, rest);
+        name_fully(t);
+        t->plain = plain;
+    }
+    sort(s);
+    s->renamed = true;
+    return FOVEA_OK;
+}
+
 /* ---- tensors in memory, added to an index ---- */
 
 static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)
@@ -512,6 +534,7 @@ void fv_source_close(fv_source *s)
         fv_safetensors_close(s->file[i]);
     }
     name_all_fully(s->listed, (uint32_t)json_object_size(s->map));
+    name_all_fully(s->tensor, s->made);
     for (uint32_t i = 0; i < s->made; i++)
         fv_mem_free((char *)(uintptr_t)s->tensor[i].name);
     while (s->put) {

@@ -38,6 +38,7 @@ typedef struct fv_source {
     char root[FV_SOURCE_ROOT], other[FV_SOURCE_ROOT]; /* if a model is stored twice: the prefix
                                                          that is read, and the other prefix */
     bool twice;
+    bool renamed;   /* the model's tensors have other plain names than in the file */
     uint64_t bytes; /* total size of the open files in bytes */
 } fv_source;
 
@@ -72,6 +73,10 @@ fovea_status fv_source_index(fv_source *s);
  * name. The other tensors keep their marks. */
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
                            float mean, float spread, uint64_t seed);
+
+/* Gives tensors whose plain names begin with `from` the prefix `to` instead. The new names are the
+ * plain ones, under which a model is saved. Other tensors are not part of it. */
+fovea_status fv_source_rename(fv_source *s, const char *from, const char *to);
 
 /* Returns a hash of the names, types, shapes and a sample of the values of all tensors. */
 uint64_t fv_source_fingerprint(const fv_source *s);

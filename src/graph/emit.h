@@ -15,6 +15,10 @@ typedef struct fv_training {
     /* Called after the attention of a block. `normed` is the attention's input, and `out` is its
      * projected result before layer scale and residual. NULL: not called. */
     void (*attended)(void *ctx, struct fv_builder *b, uint32_t block, fv_view normed, fv_view out);
+    /* Called with each prediction of a decoder of queries, the last one last: logits of the classes
+     * of each query, and of its mask on a grid. NULL: not called. */
+    void (*predicted)(void *ctx, struct fv_builder *b, fv_view classes, fv_view masks,
+                      const fv_grid *grid);
     void *ctx;
 } fv_training;
 

@@ -38,8 +38,82 @@ static void pass_keys(fv_tape *t, const fv_step *s, fv_view k, fv_view v, uint32
         fv_tape_pass(t, k, dkv);
 }
 
+/* Passes the gradient of some columns of a value. Columns of one value that are passed together are
+ * `both`. */
+static void pass_columns(fv_tape *t, const fv_view v[], const fv_view rows[], uint32_t n,
+                         uint32_t cols, uint32_t count)
+{
+    const uint32_t all = t->b->graph->value[v[0].id].cols;
+    if (n == 1 && all == cols) {
+        fv_tape_pass(t, v[0], rows[0]);
+        return;
+    }
+    if (!fv_tape_needs(t, v[0]))
+        return;
+    const fv_view together = fv_tape_rows(t, count, all);
+    for (uint32_t i = 0; i < n; i++)
+        fv_emit_copy(t->b, "gradient", rows[i], fv_view_cols(together, v[i].col), count, cols);
+    fv_tape_pass(t, (fv_view){v[0].id, 0}, together);
+}
+
+/* Emits the gradients of attention whose keys are other rows than its queries, or whose keys and
+ * values are of separate products. Numbers that hide keys get no gradient. */
+static void other_rows(fv_tape *t, const fv_step *s)
+{
+    const fv_view out = s->use[FV_SOFTMAX_OUT].view, dout = fv_tape_gradient(t, out);
+    const fv_view q = s->use[FV_SOFTMAX_Q].view, k = s->use[FV_SOFTMAX_K].view;
+    const fv_view v = s->use[FV_SOFTMAX_V].view, hidden = s->use[FV_SOFTMAX_REL_POS].view;
+    const uint32_t queries = s->prob.dim[FV_DIM_ROWS], keys = s->prob.dim[FV_ATTN_KEYS];
+    const uint32_t heads = s->prob.heads, d = heads * s->prob.dim[FV_ATTN_D];
+    const uint32_t dv = heads * s->prob.dim[FV_ATTN_DV];
+    if (hidden.id >= 0 && s->prob.dim[FV_REL_POS_COLUMNS] != 1) {
+        t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: relative positions have no gradient", s->label);
+        return;
+    }
+    const fv_view of_q = fv_tape_rows(t, queries, d + 2 * heads);
+    fv_step *g = like(t, s, FV_OP_SOFTMAX_GRAD_Q, queries, of_q, FV_KIND_ROW);
+    g->prob.dim[FV_REL_POS_COLUMNS] = 0;
+    use_rows(g, FV_QUERIES_GRAD_Q, q);
+    fv_use_value(g, FV_QUERIES_GRAD_K, k, FV_KIND_WHOLE);
+    fv_use_value(g, FV_QUERIES_GRAD_V, v, FV_KIND_WHOLE);
+    use_rows(g, FV_QUERIES_GRAD_HIDDEN, hidden);
+    use_rows(g, FV_QUERIES_GRAD_FORWARD, out);
+    use_rows(g, FV_QUERIES_GRAD_DOUT, dout);
+    const fv_view of_k = fv_tape_rows(t, keys, d + dv);
+    g = like(t, s, FV_OP_SOFTMAX_GRAD_KV, keys, of_k, FV_KIND_ROW);
+    g->prob.dim[FV_REL_POS_COLUMNS] = 0;
+    g->prob.dim[FV_ATTN_KEYS] = queries;
+    use_rows(g, FV_KEYS_GRAD_K, k);
+    use_rows(g, FV_KEYS_GRAD_V, v);
+    fv_use_value(g, FV_KEYS_GRAD_Q, q, FV_KIND_WHOLE);
+    fv_use_value(g, FV_KEYS_GRAD_HIDDEN, hidden, FV_KIND_WHOLE);
+    fv_use_value(g, FV_KEYS_GRAD_STATE, fv_view_cols(of_q, d), FV_KIND_WHOLE);
+    fv_use_value(g, FV_KEYS_GRAD_DOUT, dout, FV_KIND_WHOLE);
+    const fv_view of_v = fv_view_cols(of_k, d);
+    if (q.id == k.id) {
+        pass_columns(t, (const fv_view[]){q, k}, (const fv_view[]){of_q, of_k}, 2, d, queries);
+    } else {
+        pass_columns(t, &q, &of_q, 1, d, queries);
+        pass_columns(t, &k, &of_k, 1, d, keys);
+    }
+    pass_columns(t, &v, &of_v, 1, dv, keys);
+}
+
+/* Returns whether the keys and values are adjacent columns of the queries' own tokens. */
+static bool same_tokens(const fv_step *s)
+{
+    const fv_view k = s->use[FV_SOFTMAX_K].view, v = s->use[FV_SOFTMAX_V].view;
+    return k.id == v.id && k.col == 0 && v.col == s->prob.heads * s->prob.dim[FV_ATTN_D] &&
+           s->use[FV_SOFTMAX_REL_POS].view.id < 0 &&
+           s->prob.dim[FV_DIM_ROWS] == s->prob.dim[FV_ATTN_KEYS];
+}
+
 void fv_rule_softmax(fv_tape *t, const fv_step *s)
 {
+    if (!same_tokens(s)) {
+        other_rows(t, s);
+        return;
+    }
     const fv_view out = s->use[FV_SOFTMAX_OUT].view, dout = fv_tape_gradient(t, out);
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
     const uint32_t dv = s->prob.heads * s->prob.dim[FV_ATTN_DV];

@@ -1,7 +1,9 @@
-/* rules_grid.c: computes gradients of decoders' operations on grids of tokens: convolutions and
- * resizing. */
+/* rules_grid.c: computes gradients of decoders' operations on grids of tokens: convolutions,
+ * resizing, group normalisation. */
 #include "ops/contracts/grid.h"
+#include "ops/contracts/linear_attention.h"
 #include "ops/contracts/product.h"
+#include "ops/contracts/rows.h"
 #include "train/ref/training.h"
 #include "train/tape.h"
 
@@ -114,4 +116,45 @@ void fv_rule_upsample(fv_tape *t, const fv_step *s)
     g->u[1] = s->u[2];
     g->u[2] = s->prob.dim[FV_DIM_ROWS] / s->u[2];
     fv_use_value(g, FV_ROW_GRAD_RES, res, FV_KIND_ROW);
+}
+
+/* Returns the number of groups of the step that wrote a state of group normalisation. */
+static uint32_t groups_of(const fv_tape *t, fv_view state)
+{
+    for (uint32_t i = t->b->graph->steps; i-- > 0;) {
+        const fv_step *s = &t->b->graph->step[i];
+        if (s->prob.op == FV_OP_GROUPNORM_MERGE && s->use[s->out].view.id == state.id)
+            return s->prob.dim[FV_GROUPNORM_GROUPS];
+    }
+    return 1;
+}
+
+/* Sums the gradients of weight and bias, which the gradient of the input also needs, as one row.
+ * The activation is a separate step (tape.c). */
+void fv_rule_groupnorm(fv_tape *t, const fv_step *s)
+{
+    const fv_view in = s->use[FV_GN_IN].view, state = s->use[FV_GN_STATE].view;
+    const fv_view dout = fv_tape_gradient(t, s->use[FV_GN_OUT].view);
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
+    const char *label = fv_tape_label(t, s, "gradient");
+    const fv_view sums = fv_tape_rows(t, 1, 2 * n);
+    fv_step *g =
+        fv_emit_row_step(t->b, FV_OP_GROUPNORM_GRAD_W, label, in, FV_KIND_WHOLE, sums, 1, n);
+    g->prob.dim[FV_GRAD_TOKENS] = rows;
+    g->f[0] = s->f[0];
+    fv_use_value(g, FV_GN_GRAD_W_STATE, state, FV_KIND_STATE);
+    fv_use_value(g, FV_GN_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
+    fv_tape_sums(t, label, &s->use[FV_GN_WEIGHT].weight, sums, FV_NO_VIEW, 1);
+    fv_tape_sums(t, label, &s->use[FV_GN_BIAS].weight, fv_view_cols(sums, n), FV_NO_VIEW, 1);
+    if (!fv_tape_needs(t, in))
+        return;
+    const fv_view out = fv_tape_rows(t, rows, n);
+    g = fv_emit_row_step(t->b, FV_OP_GROUPNORM_GRAD, label, in, FV_KIND_ROW, out, rows, n);
+    g->prob.dim[FV_GROUPNORM_GRAD_GROUPS] = groups_of(t, state);
+    g->f[0] = s->f[0];
+    fv_use_value(g, FV_GN_GRAD_STATE, state, FV_KIND_STATE);
+    fv_use_weight(g, FV_GN_GRAD_WEIGHT, &s->use[FV_GN_WEIGHT].weight);
+    fv_use_value(g, FV_GN_GRAD_SUMS, sums, FV_KIND_WHOLE);
+    fv_use_value(g, FV_GN_GRAD_DOUT, dout, FV_KIND_ROW);
+    fv_tape_pass(t, in, out);
 }

@@ -225,6 +225,25 @@ static void split_product(fv_tape *t, const fv_step *s)
         add_step(t, s, middle, out);
 }
 
+/* Splits the activation from a group normalisation, as split_product does from a product. */
+static void split_norm(fv_tape *t, const fv_step *s)
+{
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
+    const fv_view out = make_twin(t, s->use[s->out].view), inner = fv_tape_rows(t, rows, n);
+    fv_step *c = fv_emit_step(t->b, FV_OP_GROUPNORM, rows, s->label);
+    if (t->b->status != FOVEA_OK)
+        return;
+    *c = *s;
+    c->prob.epi = 0;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        c->use[o].view = fv_tape_now(t, s->use[o].view);
+    c->use[c->out].view = inner;
+    t->value[inner.id].needs = true;
+    c = fv_emit_row_step(t->b, FV_OP_ACT, s->label, inner, FV_KIND_ROW, out, rows, n);
+    c->checkpoint_segment = s->checkpoint_segment;
+    c->prob.epi = s->prob.epi;
+}
+
 static void recompute_segment(fv_tape *t, uint32_t segment)
 {
     const uint32_t first = t->b->graph->steps;
@@ -237,6 +256,8 @@ static void recompute_segment(fv_tape *t, uint32_t segment)
                             fv_tape_needs(t, s->use[s->out].view);
         if ((s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV) && inside)
             split_product(t, s);
+        else if (s->prob.op == FV_OP_GROUPNORM && inside)
+            split_norm(t, s);
         else
             copy(t, s, true);
     }
@@ -445,8 +466,8 @@ fv_view fv_tape_gather(fv_tape *t, const fv_weight *first, const fv_weight *seco
     return (fv_view){s->value, 0};
 }
 
-static void product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_view out,
-                    uint32_t m, uint32_t k, uint32_t tokens, enum fv_type type)
+static fv_step *product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_view out,
+                        uint32_t m, uint32_t k, uint32_t tokens, enum fv_type type)
 {
     fv_step *s = fv_emit_step(t->b, FV_OP_GEMM_GRAD_W, m, label);
     s->prob.in = (uint8_t)type;
@@ -456,6 +477,7 @@ static void product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_
     fv_use_value(s, FV_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
     fv_use_value(s, FV_GRAD_W_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_GRAD_W_OUT, out, FV_KIND_ROW);
+    return s;
 }
 
 void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view dout, fv_view in,
@@ -475,10 +497,10 @@ void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view 
     }
 }
 
-void fv_tape_product_into(fv_tape *t, const char *label, uint32_t m, uint32_t k, fv_view dout,
-                          fv_view in, uint32_t tokens, fv_view out)
+fv_step *fv_tape_product_into(fv_tape *t, const char *label, uint32_t m, uint32_t k, fv_view dout,
+                              fv_view in, uint32_t tokens, fv_view out)
 {
-    product(t, label, dout, in, out, m, k, tokens, FV_F32);
+    return product(t, label, dout, in, out, m, k, tokens, FV_F32);
 }
 
 static void sums(fv_tape *t, const char *label, fv_view a, fv_view b, fv_view out, uint32_t cols,

@@ -98,9 +98,9 @@ void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view 
 void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, fv_view b,
                   uint32_t tokens);
 /* Emits columns of the gradient of (M, K) to `out`, which is a part of what fv_tape_gather
- * returned. */
-void fv_tape_product_into(fv_tape *t, const char *label, uint32_t m, uint32_t k, fv_view dout,
-                          fv_view in, uint32_t tokens, fv_view out);
+ * returned, and returns the step. */
+fv_step *fv_tape_product_into(fv_tape *t, const char *label, uint32_t m, uint32_t k, fv_view dout,
+                              fv_view in, uint32_t tokens, fv_view out);
 /* Makes an output for the gradients of one or two weights. The second's rows follow the first's. */
 fv_view fv_tape_gather(fv_tape *t, const fv_weight *first, const fv_weight *second);
 
@@ -111,7 +111,9 @@ typedef void fv_tape_rule(fv_tape *t, const fv_step *s);
 extern fv_tape_rule *const fv_tape_rules[FV_OP_COUNT];
 
 /* rules_grid.c */
-fv_tape_rule fv_rule_conv, fv_rule_upsample;
+fv_tape_rule fv_rule_conv, fv_rule_upsample, fv_rule_groupnorm;
+/* rules_queries.c */
+fv_tape_rule fv_rule_matmul, fv_rule_pick, fv_rule_deform;
 /* rules_attention.c */
 fv_tape_rule fv_rule_softmax, fv_rule_foveated, fv_rule_apply, fv_rule_merge, fv_rule_reduce,
     fv_rule_gates, fv_rule_map_reduce;

@@ -151,6 +151,14 @@ static fovea_status check_head(const fovea_trainer *t)
                            "a backbone without a head",
                            m->info.metric ? "depth" : "segmentation");
         break;
+    case FOVEA_HEAD_MASK2FORMER:
+        if (d || strcmp(m->family->name, "mask2former") != 0)
+            return fv_fail(
+                FOVEA_ENOTSUP,
+                "a Mask2Former head reads four blocks of a plain ViT, but models of type "
+                "%s are not; choose another head",
+                m->info.type);
+        break;
     }
     return FOVEA_OK;
 }
@@ -253,6 +261,8 @@ static fovea_status build(fovea_trainer *t, const char *model, const char *teach
                           const fovea_trainer_options *o, uint64_t before)
 {
     t->o = *o;
+    if (o->head == FOVEA_HEAD_MASK2FORMER)
+        t->o.trainable = FOVEA_TRAIN_HEAD;
     if (o->compute == FOVEA_COMPUTE_AUTO)
         t->o.compute = t->device->info.bf16 ? FOVEA_COMPUTE_BF16 : FOVEA_COMPUTE_F32;
     if (t->o.max_depth == 0)
@@ -288,6 +298,7 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "the trainer"));
     t->device = device;
     t->features_in = t->labels_in = t->pixels_in = t->weight_in = FV_NO_VALUE;
+    t->queries.places_in = t->queries.targets_in = t->queries.present_in = FV_NO_VALUE;
     FV_RETURN_MADE(out, t, fovea_trainer_free, build(t, model, teacher, &o, before.current));
 }
 
@@ -301,6 +312,7 @@ void fovea_trainer_free(fovea_trainer *t)
         fv_mem_free(t->loss[i].row);
     fv_mem_free(t->loss);
     fv_mem_free(t->features);
+    fv_query_targets_free(&t->queries);
     fv_teacher_features_free(&t->kept);
     fv_mem_free(t->sink);
     fv_mem_free(t->gathered);
@@ -349,6 +361,8 @@ static fovea_status set_mask(fovea_trainer *t, const fovea_target *target, size_
             counted += class != IGNORED;
         }
     t->pixel_weight = counted ? (float)(1 / (double)counted) : 0.f;
+    if (t->o.head == FOVEA_HEAD_MASK2FORMER)
+        fv_query_targets_set(&t->queries, t, target->mask, *stride);
     return FOVEA_OK;
 }
 
@@ -452,6 +466,9 @@ static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
                                                   : target->mask,
                   stride));
     FV_TRY(upload(t, t->weight_in, &t->pixel_weight, 0));
+    FV_TRY(upload(t, t->queries.places_in, t->queries.places, 0));
+    FV_TRY(upload(t, t->queries.targets_in, t->queries.targets, 0));
+    FV_TRY(upload(t, t->queries.present_in, t->queries.present, 0));
     for (uint32_t i = 0; i < t->sinks; i++)
         FV_TRY(download(t, t->sink[i].value, t->sink[i].rows));
     for (uint32_t i = 0; i < t->losses; i++)

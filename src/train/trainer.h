@@ -5,8 +5,9 @@
  *     trainer_options.c   checks options; determines the tensors that are trained, that decay, and
  *                         that belong to the head
  *     trainer_plan.c      makes plans of the student, the teacher and the losses
- *     rounded_operands.c  rounds the operands of bfloat16 products
- *     teacher_features.c  caches the teacher's features of recurring pictures
+ *     query_targets.c     draws the points at which masks of queries are compared, and their
+ * targets query_loss.c        emits the losses of queries rounded_operands.c  rounds the operands
+ * of bfloat16 products teacher_features.c  caches the teacher's features of recurring pictures
  *     learning_rate.c     computes learning rates
  *     adamw.c             computes the update
  *     repack.c            packs weights again after an update
@@ -30,6 +31,17 @@ typedef struct fv_loss {
     double factor;
     float *row;
 } fv_loss;
+
+/* Targets of the queries of a Mask2Former head, for one picture (query_targets.c). */
+typedef struct fv_query_targets {
+    float *places;  /* (FV_QUERY_POINTS_DRAWN, 2): x, y as fractions of the picture's sides */
+    float *targets; /* (classes, FV_QUERY_POINTS_DRAWN): the share of each class at each point */
+    float *present; /* (classes): 1 for a class that the picture has, else 0 */
+    fv_id places_in, targets_in, present_in;
+} fv_query_targets;
+
+#define FV_QUERY_STRATA 112u /* in each direction; each has a point */
+#define FV_QUERY_POINTS_DRAWN (FV_QUERY_STRATA * FV_QUERY_STRATA)
 
 /* A packed weight that is packed again after each update. */
 typedef struct fv_follower {
@@ -57,6 +69,7 @@ struct fovea_trainer { /* More than 25 fields: the data that lives as long as a 
     fv_id features_in;
     fv_id labels_in, pixels_in, weight_in; /* TASK; pixels_in: the pixels of a mask, or depths */
     float label[2], pixel_weight;
+    fv_query_targets queries;
     fv_loss *loss;
     uint32_t losses;
     fv_sink *sink;
@@ -87,6 +100,30 @@ fovea_status fv_trainer_chosen(const fovea_trainer *t);
 /* trainer_plan.c */
 /* Makes the plans. `before`: bytes that the library had allocated before it created the trainer. */
 fovea_status fv_trainer_plan(fovea_trainer *t, uint64_t before);
+
+/* query_targets.c: allocates the targets; draws the points of a picture of the current step, and
+ * sets the targets from its mask. */
+fovea_status fv_query_targets_take(fv_query_targets *q, uint32_t classes);
+void fv_query_targets_set(fv_query_targets *q, const fovea_trainer *t, const uint8_t *mask,
+                          size_t stride);
+void fv_query_targets_free(fv_query_targets *q);
+
+/* query_loss.c: the predictions of a decoder of queries, recorded while the model's steps are
+ * emitted, and their losses. */
+enum { FV_QUERY_PREDICTIONS = 65 };
+typedef struct fv_query_predictions {
+    struct {
+        fv_view classes, masks;
+        fv_grid grid;
+    } of[FV_QUERY_PREDICTIONS];
+    uint32_t n;
+} fv_query_predictions;
+void fv_query_predicted(void *predictions, fv_builder *b, fv_view classes, fv_view masks,
+                        const fv_grid *grid);
+void fv_query_losses(fovea_trainer *t, fv_tape *tape, const fv_query_predictions *p);
+/* trainer_plan.c: makes an output of the plan for the rows of a loss, whose sum times `factor` is
+ * added to the loss. */
+fv_view fv_trainer_loss_rows(fovea_trainer *t, fv_builder *b, uint32_t rows, double factor);
 
 /* learning_rate.c: the learning rate of step `step`, from 0. */
 double fv_trainer_rate(const fovea_trainer_options *o, uint64_t step);

@@ -58,15 +58,15 @@ static fovea_status check_moments(const fovea_trainer_options *o)
 
 static fovea_status check_head(const fovea_trainer_options *o)
 {
-    static const bool fits[][FOVEA_HEAD_DPT_LITE + 1] = {
-        [FOVEA_TASK_CLASSES] = {true, false, false},
-        [FOVEA_TASK_SEGMENTATION] = {true, true, true},
-        [FOVEA_TASK_DEPTH] = {false, false, true},
+    static const bool fits[][FOVEA_HEAD_MASK2FORMER + 1] = {
+        [FOVEA_TASK_CLASSES] = {true, false, false, false},
+        [FOVEA_TASK_SEGMENTATION] = {true, true, true, true},
+        [FOVEA_TASK_DEPTH] = {false, false, true, false},
     };
-    static const char *const heads[] = {"linear", "FPN", "DPT-lite"};
+    static const char *const heads[] = {"linear", "FPN", "DPT-lite", "Mask2Former"};
     static const char *const tasks[] = {"classes", "segmentation", "depth"};
     FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_DEPTH));
-    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_DPT_LITE));
+    FV_TRY(fv_known("head", (int)o->head, FOVEA_HEAD_MASK2FORMER));
     if (o->head != FOVEA_HEAD_LINEAR && o->stage != FOVEA_STAGE_TASK)
         return fv_fail(FOVEA_EINVAL,
                        "only stage 3 trains a head; set `stage` to 3, or leave `head` unset");
@@ -75,6 +75,10 @@ static fovea_status check_head(const fovea_trainer_options *o)
                        "a %s head cannot learn %s; use a linear head for classes, any head for "
                        "segmentation, and a DPT-lite head for depth",
                        heads[o->head], tasks[o->task]);
+    if (o->head == FOVEA_HEAD_MASK2FORMER && o->trainable != FOVEA_TRAIN_DEFAULT &&
+        o->trainable != FOVEA_TRAIN_HEAD)
+        return fv_fail(FOVEA_ENOTSUP, "with a Mask2Former head only the head is trained; choose "
+                                      "trainable `head`, or leave it unset");
     if (!(o->max_depth >= 0 && o->max_depth <= FARTHEST))
         return fv_fail(FOVEA_EINVAL, "max_depth is %g; it must be from 0 (for 10 metres) to %g",
                        (double)o->max_depth, FARTHEST);
@@ -148,6 +152,8 @@ static fovea_status mark_head(const fovea_trainer *t)
         return FOVEA_OK;
     if (t->o.task == FOVEA_TASK_CLASSES)
         m->family->weights(m, FV_IS_HEAD, mark, &k);
+    else if (t->o.head == FOVEA_HEAD_MASK2FORMER)
+        m->family->weights(m, FV_IS_HEAD, mark, &k);
     else if (t->o.head == FOVEA_HEAD_FPN)
         fv_decoder_weights(m->decoder, mark, &k);
     else if (t->o.head == FOVEA_HEAD_DPT_LITE)
@@ -216,9 +222,9 @@ static fovea_status choose_decay(fovea_trainer *t, const fovea_trainer_options *
 
 fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
 {
-    t->trainable = o->trainable != FOVEA_TRAIN_DEFAULT ? o->trainable
-                   : o->stage == FOVEA_STAGE_ATTENTION ? FOVEA_TRAIN_QKV
-                                                       : FOVEA_TRAIN_ALL;
+    t->trainable = t->o.trainable != FOVEA_TRAIN_DEFAULT ? t->o.trainable
+                   : o->stage == FOVEA_STAGE_ATTENTION   ? FOVEA_TRAIN_QKV
+                                                         : FOVEA_TRAIN_ALL;
     FV_TRY(mark_head(t));
     FV_TRY(choose_trained(t, o));
     return choose_decay(t, o);

@@ -41,7 +41,7 @@ static fovea_plan_options frame_options(const fovea_trainer *t, const char *atte
 
 /* ---- losses ---- */
 
-static fv_view loss_rows(fovea_trainer *t, fv_builder *b, uint32_t rows, double factor)
+fv_view fv_trainer_loss_rows(fovea_trainer *t, fv_builder *b, uint32_t rows, double factor)
 {
     const fv_view out = fv_emit_value(b, FV_VALUE_OUTPUT, rows, 1, FV_F32);
     t->loss[t->losses++] = (fv_loss){.value = out.id, .rows = rows, .factor = factor};
@@ -67,7 +67,7 @@ static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target,
     const fv_view out = fv_tape_rows(tape, rows, cols);
     for (int grad = 0; grad < 2; grad++) {
         fv_step *s = loss_step(b, grad ? FV_OP_MSE_GRAD : FV_OP_MSE_LOSS, rows, cols, x, target,
-                               grad ? out : loss_rows(t, b, rows, factor));
+                               grad ? out : fv_trainer_loss_rows(t, b, rows, factor));
         s->prob.flags = relative ? FV_FLAG_RELATIVE : 0;
         s->f[0] = grad ? (float)(2 * factor) : 0;
     }
@@ -83,7 +83,8 @@ static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     const fv_view labels = fv_emit_input(b, "labels", 1, 2, FV_F32);
     const fv_view out = fv_tape_rows(tape, 1, classes);
     t->labels_in = labels.id;
-    loss_step(b, FV_OP_CROSS_ENTROPY_LOSS, 1, classes, logits, labels, loss_rows(t, b, 1, 1));
+    loss_step(b, FV_OP_CROSS_ENTROPY_LOSS, 1, classes, logits, labels,
+              fv_trainer_loss_rows(t, b, 1, 1));
     loss_step(b, FV_OP_CROSS_ENTROPY_GRAD, 1, classes, logits, labels, out);
     fv_tape_pass(tape, logits, out);
 }
@@ -104,7 +105,7 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits, const fv
     t->weight_in = weight.id;
     for (int i = 0; i < 2; i++) {
         fv_step *s = fv_emit_step(b, i ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, "loss");
-        const fv_view to = i ? out : loss_rows(t, b, tokens, 1);
+        const fv_view to = i ? out : fv_trainer_loss_rows(t, b, tokens, 1);
         if (b->status != FOVEA_OK)
             return;
         s->prob.dim[FV_ROW_C] = classes;
@@ -160,7 +161,7 @@ static void depth_loss(fovea_trainer *t, fv_tape *tape, fv_view found, const fv_
     s->prob.dim[FV_GRAD_TOKENS] = tokens;
     fv_use_value(s, FV_SUM_B, FV_NO_VIEW, FV_KIND_WHOLE);
     depth_step(t, tape, FV_OP_DEPTH_LOSS, found, grid, truth, weight, mean,
-               loss_rows(t, b, tokens, 1));
+               fv_trainer_loss_rows(t, b, tokens, 1));
     depth_step(t, tape, FV_OP_DEPTH_GRAD, found, grid, truth, weight, mean, out);
     fv_tape_pass(tape, found, out);
 }
@@ -171,6 +172,8 @@ static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y, const fv_grid 
     if (t->o.stage == FOVEA_STAGE_TASK) {
         if (t->o.task == FOVEA_TASK_CLASSES)
             class_loss(t, tape, y);
+        else if (t->o.head == FOVEA_HEAD_MASK2FORMER)
+            fv_query_losses(t, tape, t->training.ctx);
         else if (t->o.task == FOVEA_TASK_DEPTH)
             depth_loss(t, tape, y, grid);
         else
@@ -267,6 +270,8 @@ static const char *learned_output(const fovea_trainer_options *o)
         return "last_hidden_state";
     if (o->task != FOVEA_TASK_SEGMENTATION)
         return o->task == FOVEA_TASK_DEPTH ? "predicted_depth" : "logits";
+    if (o->head == FOVEA_HEAD_MASK2FORMER)
+        return "masks_queries_logits";
     return o->head == FOVEA_HEAD_LINEAR ? "segmentation" : "seg_logits";
 }
 
@@ -274,9 +279,12 @@ static fovea_status emit_with(fovea_trainer *t, struct pairs *pairs)
 {
     const char *output = learned_output(&t->o);
     const fovea_plan_options o = frame_options(t, pairs ? "softmax" : t->attention, &output);
+    fv_query_predictions predictions = {.n = 0};
     fv_tape tape = {0};
     fv_builder b;
     t->training = (fv_training){.attended = pairs ? attended : NULL, .ctx = pairs};
+    if (t->o.head == FOVEA_HEAD_MASK2FORMER)
+        t->training = (fv_training){.predicted = fv_query_predicted, .ctx = &predictions};
     FV_TRY(fv_frame_emit(&t->plan, &b, pairs ? t->teacher : t->model, t->device, &o, NULL,
                          &t->training));
     const fovea_status status = take_tape(t, &b, &tape, pairs);
@@ -310,7 +318,7 @@ static fovea_status emit(fovea_trainer *t)
     const uint32_t depth = t->model->info.depth;
     struct pairs pairs = {.t = t};
     discard(t);
-    FV_TRY(FV_MEM_ARRAY(&t->loss, depth, FV_MEM_PLAN, "the losses"));
+    FV_TRY(FV_MEM_ARRAY(&t->loss, depth + FV_QUERY_PREDICTIONS, FV_MEM_PLAN, "the losses"));
     if (t->o.stage != FOVEA_STAGE_ATTENTION)
         return emit_with(t, NULL);
     FV_TRY(fv_attention_blocks(&pairs.attention, t->attention, depth));
@@ -390,6 +398,8 @@ static fovea_status take_rows(fovea_trainer *t)
         else
             at += (uint64_t)v->rows * v->cols;
     }
+    if (t->o.head == FOVEA_HEAD_MASK2FORMER)
+        FV_TRY(fv_query_targets_take(&t->queries, t->info.classes));
     for (uint32_t i = 0; i < t->losses; i++)
         FV_TRY(FV_MEM_ARRAY(&t->loss[i].row, t->loss[i].rows, FV_MEM_ARENA, "the losses"));
     return FOVEA_OK;

@@ -76,9 +76,11 @@ static fovea_status convert(struct file *f, const fv_master *m, const float *tra
     return FOVEA_OK;
 }
 
-static fovea_status add(struct file *f, const fv_master *m, enum fv_type type, bool average)
+static fovea_status add(struct file *f, const fv_master *m, const char *name, enum fv_type type,
+                        bool average)
 {
     f->tensor[f->count] = fv_tensor_shown(m->tensor);
+    f->tensor[f->count].name = name;
     fovea_status status = FOVEA_OK;
     if (fv_file_types[m->tensor->dtype].floating)
         status = convert(f, m, average && m->average ? m->average : m->weight, type);
@@ -86,12 +88,27 @@ static fovea_status add(struct file *f, const fv_master *m, enum fv_type type, b
     return status;
 }
 
+/* Returns the name under which a tensor is saved: NULL if it is not part of a model whose tensors
+ * were renamed, such as another head. */
+static const char *saved_name(const fovea_trainer *t, const fv_tensor *tensor)
+{
+    const fv_source *s = t->model->source;
+    if (!s->renamed)
+        return tensor->name;
+    const bool in_file = tensor->file != NULL, renamed = tensor->plain != tensor->name;
+    return !in_file || renamed ? tensor->plain : NULL;
+}
+
 static fovea_status collect(struct file *f, const fovea_trainer *t, enum fv_type type, bool average)
 {
     FV_TRY(FV_MEM_ARRAY(&f->tensor, t->masters.count, FV_MEM_MODEL, "the tensors to be written"));
     FV_TRY(FV_MEM_ARRAY(&f->own, t->masters.count, FV_MEM_MODEL, "the tensors to be written"));
-    for (uint32_t i = 0; i < t->masters.count; i++)
-        FV_TRY(add(f, &t->masters.master[i], type, average));
+    for (uint32_t i = 0; i < t->masters.count; i++) {
+        const fv_master *m = &t->masters.master[i];
+        const char *name = saved_name(t, m->tensor);
+        if (name)
+            FV_TRY(add(f, m, name, type, average));
+    }
     return FOVEA_OK;
 }
 

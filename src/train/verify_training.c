@@ -5,6 +5,7 @@
 #include "graph/emit.h"
 #include "ops/contracts/grid.h"
 #include "ops/contracts/rows.h"
+#include "ops/ref/ref_deform.h"
 #include "train/ref/training.h"
 #include "train/verify_training.h"
 
@@ -18,6 +19,12 @@ enum {
     LABEL = 2, /* a class and its weight */
     MASK_WIDTH = 61,
     MASK_HEIGHT = 57,
+    GROUPS = 32,
+    HEADS = 8,
+    LEVELS = 3,
+    POINTS = 4,
+    QUERIES = 23,
+    PLACES = 333,
 };
 
 static fv_step *step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols, uint32_t third)
@@ -206,6 +213,101 @@ static void depths(fv_builder *b)
     }
 }
 
+/* ---- decoders of queries ---- */
+
+static void group_norms(fv_builder *b)
+{
+    const fv_view in = fv_emit_rows(b, TOKENS, WIDTH), dout = fv_emit_rows(b, TOKENS, WIDTH);
+    const fv_view state = fv_emit_value(b, FV_VALUE_STATE, 1, 3 * WIDTH, FV_F32);
+    const fv_view sums = fv_emit_rows(b, 1, 2 * WIDTH);
+    const fv_weight vector = {.rows = 1, .cols = WIDTH};
+    fv_step *s = step(b, FV_OP_GROUPNORM_GRAD_W, 1, WIDTH, TOKENS);
+    s->f[0] = 1e-5f;
+    fv_use_value(s, FV_GN_GRAD_W_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_GN_GRAD_W_STATE, state, FV_KIND_STATE);
+    fv_use_value(s, FV_GN_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
+    fv_use_value(s, FV_GN_GRAD_W_OUT, sums, FV_KIND_ROW);
+    s = step(b, FV_OP_GROUPNORM_GRAD, TOKENS, WIDTH, GROUPS);
+    s->f[0] = 1e-5f;
+    fv_use_value(s, FV_GN_GRAD_IN, in, FV_KIND_ROW);
+    fv_use_value(s, FV_GN_GRAD_STATE, state, FV_KIND_STATE);
+    fv_use_weight(s, FV_GN_GRAD_WEIGHT, &vector);
+    fv_use_value(s, FV_GN_GRAD_SUMS, sums, FV_KIND_WHOLE);
+    fv_use_value(s, FV_GN_GRAD_DOUT, dout, FV_KIND_ROW);
+    fv_use_value(s, FV_GN_GRAD_OUT, fv_emit_rows(b, TOKENS, WIDTH), FV_KIND_ROW);
+}
+
+static void picked(fv_builder *b)
+{
+    fv_step *s = step(b, FV_OP_PICK_GRAD, LEVELS, WIDTH, TOKENS);
+    fv_use_value(s, FV_PICK_GRAD_INDEX, fv_emit_rows(b, TOKENS, 1), FV_KIND_WHOLE);
+    fv_use_value(s, FV_PICK_GRAD_DOUT, fv_emit_rows(b, TOKENS, WIDTH), FV_KIND_WHOLE);
+    fv_use_value(s, FV_PICK_GRAD_OUT, fv_emit_rows(b, LEVELS, WIDTH), FV_KIND_ROW);
+}
+
+/* Adds the two gradients of samples of the levels of a grid. */
+static void samples(fv_builder *b)
+{
+    const uint32_t cells = TOKENS - PREFIX, from = LEVELS * cells, all = HEADS * LEVELS * POINTS;
+    const fv_view box = fv_emit_rows(b, TOKENS, 2), where = fv_emit_rows(b, TOKENS, 3 * all);
+    const fv_view dout = fv_emit_rows(b, TOKENS, WIDTH);
+    for (int of_values = 0; of_values < 2; of_values++) {
+        uint32_t *const table = fv_emit_table(b, LEVELS * 3);
+        fv_step *s = fv_emit_step(b, of_values ? FV_OP_DEFORM_GRAD_VALUES : FV_OP_DEFORM_GRAD,
+                                  of_values ? from : TOKENS, "training");
+        fv_deform_level *level = (fv_deform_level *)table;
+        for (uint32_t i = 0; level && i < LEVELS; i++)
+            level[i] = (fv_deform_level){GRID_WIDTH, cells / GRID_WIDTH, i * cells};
+        s->table = table;
+        s->prob.heads = HEADS;
+        s->prob.flags = FV_FLAG_CENTRES;
+        s->prob.dim[FV_ATTN_D] = WIDTH / HEADS;
+        s->prob.dim[FV_DEFORM_POINTS] = POINTS;
+        s->prob.dim[FV_DEFORM_LEVELS] = LEVELS;
+        s->prob.dim[FV_DEFORM_FROM] = of_values ? TOKENS : from;
+        s->f[0] = 1;
+        const uint32_t first = of_values ? FV_VALUES_GRAD_BOX : FV_DEFORM_GRAD_BOX;
+        const enum fv_kind kind = of_values ? FV_KIND_WHOLE : FV_KIND_ROW;
+        if (!of_values)
+            fv_use_value(s, FV_DEFORM_GRAD_VALUES, fv_emit_rows(b, from, WIDTH), FV_KIND_WHOLE);
+        fv_use_value(s, first, box, kind);
+        fv_use_value(s, first + 1, where, kind);
+        fv_use_value(s, first + 2, fv_view_cols(where, 2 * all), kind);
+        fv_use_value(s, first + 3, dout, kind);
+        fv_use_value(s, first + 4,
+                     fv_emit_rows(b, of_values ? from : TOKENS, of_values ? WIDTH : 3 * all),
+                     FV_KIND_ROW);
+    }
+}
+
+static void queries(fv_builder *b)
+{
+    const uint32_t d = WIDTH / HEADS, cells = TOKENS - PREFIX;
+    fv_step *s = fv_emit_step(b, FV_OP_SOFTMAX_GRAD_Q, QUERIES, "training");
+    s->prob.heads = HEADS;
+    s->prob.dim[FV_ATTN_D] = s->prob.dim[FV_ATTN_DV] = d;
+    s->prob.dim[FV_ATTN_KEYS] = TOKENS;
+    s->f[0] = 0.25f;
+    fv_use_value(s, FV_QUERIES_GRAD_Q, fv_emit_rows(b, QUERIES, WIDTH), FV_KIND_ROW);
+    fv_use_value(s, FV_QUERIES_GRAD_K, fv_emit_rows(b, TOKENS, WIDTH), FV_KIND_WHOLE);
+    fv_use_value(s, FV_QUERIES_GRAD_V, fv_emit_rows(b, TOKENS, WIDTH), FV_KIND_WHOLE);
+    fv_use_value(s, FV_QUERIES_GRAD_HIDDEN, fv_emit_rows(b, QUERIES, HEADS * (TOKENS + 1)),
+                 FV_KIND_ROW);
+    fv_use_value(s, FV_QUERIES_GRAD_FORWARD, fv_emit_rows(b, QUERIES, WIDTH), FV_KIND_ROW);
+    fv_use_value(s, FV_QUERIES_GRAD_DOUT, fv_emit_rows(b, QUERIES, WIDTH), FV_KIND_ROW);
+    fv_use_value(s, FV_QUERIES_GRAD_OUT, fv_emit_rows(b, QUERIES, WIDTH + 2 * HEADS), FV_KIND_ROW);
+    s = step(b, FV_OP_QUERY_COST, QUERIES, cells, CLASSES);
+    s->prob.dim[FV_QUERY_POINTS] = PLACES;
+    s->u[0] = GRID_WIDTH;
+    s->f[FV_QUERY_F_CLASS] = s->f[FV_QUERY_F_MASK] = s->f[FV_QUERY_F_DICE] = 2;
+    fv_use_value(s, FV_QUERY_MASKS, fv_emit_rows(b, QUERIES, cells), FV_KIND_ROW);
+    fv_use_value(s, FV_QUERY_LOGITS, fv_emit_rows(b, QUERIES, CLASSES + 1), FV_KIND_ROW);
+    fv_use_value(s, FV_QUERY_PLACES, fv_emit_rows(b, PLACES, 2), FV_KIND_WHOLE);
+    fv_use_value(s, FV_QUERY_TARGETS, fv_emit_rows(b, CLASSES, PLACES), FV_KIND_WHOLE);
+    fv_use_value(s, FV_COST_PRESENT, fv_emit_rows(b, 1, CLASSES), FV_KIND_WHOLE);
+    fv_use_value(s, FV_COST_OUT, fv_emit_rows(b, QUERIES, CLASSES), FV_KIND_ROW);
+}
+
 void fv_cases_training(fv_builder *b)
 {
     activations(b);
@@ -217,6 +319,10 @@ void fv_cases_training(fv_builder *b)
     resizing(b);
     losses(b);
     depths(b);
+    group_norms(b);
+    picked(b);
+    samples(b);
+    queries(b);
 }
 
 void fv_cases_training_narrow(fv_builder *b)

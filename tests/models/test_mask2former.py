@@ -156,7 +156,7 @@ class Mask2Former(ChangedModel):
                     self.refused(name)
 
     def test_refused_backbones(self):
-        for fields, texts in (({"model_type": "vit"}, ("backbone_config.model_type", "vit", "dinov2")),
+        for fields, texts in (({"model_type": "deit"}, ("backbone_config.model_type", "deit", "dinov2")),
                               ({"model_type": None}, ("backbone_config.model_type",)),
                               ({"reshape_hidden_states": False}, ("reshape_hidden_states", "true")),
                               ({"out_features": ["stage1", "stage2"], "out_indices": [1, 2]}, ("2 stages", "3")),

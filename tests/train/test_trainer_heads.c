@@ -87,6 +87,82 @@ static void depths_are_learned_up_to_a_factor(void **state)
     fovea_device_close(device);
 }
 
+/* Trains two steps with an optional state between them, and returns the loss after them. */
+static double loss_after(const char *model, const fovea_trainer_options *o, uint32_t threads,
+                         bool resumes)
+{
+    fovea_device *device = open_device(threads);
+    fovea_trainer *t = make(device, model, o);
+    char path[512];
+    snprintf(path, sizeof path, "%s/state", folder);
+    run_step(t);
+    if (resumes) {
+        assert_int_equal(fovea_trainer_write_state(t, path, NULL), FOVEA_OK);
+        fovea_trainer_free(t);
+        t = make(device, model, o);
+        assert_int_equal(fovea_trainer_read_state(t, path, NULL), FOVEA_OK);
+        clear_folder();
+    }
+    run_step(t);
+    const double loss = loss_of(t);
+    fovea_trainer_free(t);
+    fovea_device_close(device);
+    return loss;
+}
+
+/* A head of queries is trained to the same bits with any number of threads, and from a saved state.
+ * It is saved as a Mask2Former that gives the same loss, and its last layer is new with other
+ * classes. */
+static void queries_are_trained(void **state)
+{
+    (void)state;
+    static const char kept[] = "model.transformer_module.queries_features.weight";
+    static const char *const attentions[] = {"softmax", "foveated"};
+    fovea_device *device = open_device(2);
+    for (int i = 0; i < 2; i++) {
+        fovea_trainer_options o = options_of_head(FOVEA_HEAD_MASK2FORMER);
+        o.trainable = i ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_DEFAULT;
+        o.attention = attentions[i];
+        fovea_trainer *t = make(device, "dinov2-03", &o), *again;
+        const double first = loss_of(t);
+        assert_int_equal(t->info.trained, 214);
+        run_step(t);
+        run_step(t);
+        const double loss = loss_of(t);
+        assert_true(loss < first);
+        assert_true(loss_after("dinov2-03", &o, 1, false) == loss);
+        assert_true(loss_after("dinov2-03", &o, 3, true) == loss);
+        assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
+        o.attention = NULL; /* that of the saved model */
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+        again->step = t->step; /* with the same points */
+        assert_string_equal(again->model->info.type, "mask2former");
+        assert_string_equal(again->attention, attentions[i]);
+        assert_true(loss_of(again) == loss);
+        fovea_trainer_free(again);
+        o.classes++;
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_OK);
+        const fv_master *a = fv_masters_find(&t->masters, kept),
+                        *b = fv_masters_find(&again->masters, kept);
+        assert_memory_equal(a->weight, b->weight, a->tensor->elements * sizeof *a->weight);
+        b = fv_masters_find(&again->masters, "class_predictor.weight");
+        assert_int_equal(b->tensor->shape[0], o.classes + 1);
+        fovea_trainer_free(again);
+        o.head = FOVEA_HEAD_LINEAR; /* the model has a head of another kind */
+        o.trainable = FOVEA_TRAIN_HEAD;
+        assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
+        fovea_trainer_free(t);
+        clear_folder();
+    }
+    fovea_trainer_options o = options_of_head(FOVEA_HEAD_MASK2FORMER);
+    fovea_trainer *t = NULL;
+    o.trainable = FOVEA_TRAIN_ALL;
+    assert_int_equal(fovea_trainer_create(&t, model_path("dinov2-03"), NULL, device, &o),
+                     FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "only the head"));
+    fovea_device_close(device);
+}
+
 static void heads_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -109,6 +185,14 @@ static void heads_that_do_not_fit_are_refused(void **state)
          FOVEA_ENOTSUP},
         {"mask2former-swin-01", "already has a mask2former", FOVEA_HEAD_LINEAR,
          FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
+        {"dinov2-with-registers-03", "at least 3 blocks", FOVEA_HEAD_MASK2FORMER,
+         FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
+        {"synthetic:mavit-t", "of type dinov2", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"dinov3-03", "of type dinov2", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"dinov2-03", "Mask2Former", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_CLASSES, FOVEA_EINVAL},
+        {"dinov2-03", "Mask2Former", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_DEPTH, FOVEA_EINVAL},
         {"synthetic:mavit-t-fpn", "folded", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
     };
     fovea_device *device = open_device(1);
@@ -149,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoders_are_saved),
         cmocka_unit_test(depths_are_learned_up_to_a_factor),
+        cmocka_unit_test(queries_are_trained),
         cmocka_unit_test(heads_that_do_not_fit_are_refused),
         cmocka_unit_test(families_without_gradients_are_refused),
     };

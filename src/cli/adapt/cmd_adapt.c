@@ -28,7 +28,7 @@ static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
 static const char *const losses[] = {"squared", "relative", NULL};
 static const char *const trainable[] = {"all", "qkv", "head", NULL};
 static const char *const tasks[] = {"classes", "segmentation", "depth", NULL};
-static const char *const heads[] = {"linear", "fpn", "dpt-lite", NULL};
+static const char *const heads[] = {"linear", "fpn", "dpt-lite", "mask2former", NULL};
 
 /* ---- numbers ---- */
 
@@ -586,7 +586,8 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
          &t.task, .choices = tasks},
         {"head", 0, "NAME",
          "stage 3: head for masks: linear; fpn, which uses all stages of a pyramid; dpt-lite, "
-         "which uses four layers of a ViT, also for depth",
+         "which uses four layers of a ViT, also for depth; mask2former, the queries and masks of "
+         "Mask2Former on four layers of a ViT, of which only the head is trained",
          &t.head, .choices = heads},
         {"max-depth", 0, "M", "largest depth of a new depth head, in metres (default 10)",
          &t.max_depth},

@@ -14,8 +14,10 @@ typedef struct exam {
     fovea_model *model;
     fovea_plan *plan;
     uint32_t classes;
-    float *rows; /* rows of the model's output */
-    fovea_output out;
+    float
+        *rows[2]; /* rows of the model's outputs: two if queries predict masks and their classes */
+    fovea_output out[2];
+    size_t outs;
     adapt_pixels truth;
     uint16_t *found;
     float *depth;    /* the model's depth of each pixel */
@@ -62,6 +64,18 @@ void task_validation_end(task_validation *v)
 
 /* ---- the model ---- */
 
+/* Sets the outputs that the task's answers are computed from, and returns their number. */
+static size_t choose_outputs(const char *out[2], const fovea_model *model, fovea_task task)
+{
+    const char *segments = cli_segments_output(model);
+    out[0] = task == FOVEA_TASK_DEPTH     ? "predicted_depth"
+             : task == FOVEA_TASK_CLASSES ? "logits"
+             : segments                   ? segments
+                                          : "masks_queries_logits";
+    out[1] = "class_queries_logits";
+    return task == FOVEA_TASK_SEGMENTATION && !segments ? 2 : 1;
+}
+
 static int begin(exam *e, const char *folder)
 {
     const task_validation *v = e->v;
@@ -69,19 +83,22 @@ static int begin(exam *e, const char *folder)
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     CLI_TRY(cli_load_student(&e->model, folder));
-    const char *const output = v->task == FOVEA_TASK_DEPTH          ? "predicted_depth"
-                               : v->task == FOVEA_TASK_SEGMENTATION ? cli_segments_output(e->model)
-                                                                    : "logits";
+    const char *outputs[2];
+    e->outs = choose_outputs(outputs, e->model, v->task);
     options.frame.format = FOVEA_FORMAT_RGB8;
     options.frame.width = v->policy.width;
     options.frame.height = v->policy.height;
-    options.outputs = &output;
-    options.n_outputs = 1;
+    options.outputs = outputs;
+    options.n_outputs = e->outs;
     CLI_TRY(cli_check(fovea_plan_create(&e->plan, e->model, v->device, &options)));
-    fovea_plan_output(e->plan, 0, &info);
-    e->classes = info.columns;
-    e->rows = cli_alloc((size_t)info.rows * info.columns, sizeof *e->rows);
-    e->out = (fovea_output){e->rows, (size_t)info.rows * info.columns * sizeof *e->rows};
+    for (size_t i = 0; i < e->outs; i++) {
+        fovea_plan_output(e->plan, i, &info);
+        const size_t n = (size_t)info.rows * info.columns;
+        e->rows[i] = cli_alloc(n, sizeof *e->rows[i]);
+        e->out[i] = (fovea_output){e->rows[i], n * sizeof *e->rows[i]};
+    }
+    /* the last class of queries is the class "nothing" */
+    e->classes = e->outs == 2 ? info.columns - 1 : info.columns;
     e->truth = (adapt_pixels){cli_alloc(pixels, 3), cli_alloc(pixels, 1),
                               cli_alloc(pixels, sizeof *e->truth.depth)};
     e->found = cli_alloc(pixels, sizeof *e->found);
@@ -93,7 +110,8 @@ static void end(exam *e)
 {
     fovea_plan_free(e->plan);
     fovea_model_free(e->model);
-    free(e->rows);
+    free(e->rows[0]);
+    free(e->rows[1]);
     free(e->truth.rgb);
     free(e->truth.mask);
     free(e->truth.depth);
@@ -109,14 +127,15 @@ static int count_picture(exam *e, uint32_t label, const char *name)
     if (label >= e->classes)
         return cli_fail(CLI_INPUT, "%s has class %u; the model has %u classes, counted from 0",
                         name, label, e->classes);
-    class_count(&e->classified, class_before(e->rows, e->classes, label));
+    class_count(&e->classified, class_before(e->rows[0], e->classes, label));
     return CLI_OK;
 }
 
 static int count_pixels(exam *e, const char *name)
 {
     const size_t pixels = (size_t)e->v->policy.width * e->v->policy.height;
-    CLI_TRY(cli_check(fovea_class_map(e->plan, &e->out, 1, FOVEA_EXTENT_FRAME, e->found, pixels)));
+    CLI_TRY(
+        cli_check(fovea_class_map(e->plan, e->out, e->outs, FOVEA_EXTENT_FRAME, e->found, pixels)));
     for (size_t i = 0; i < pixels; i++)
         if (segment_judged(e->truth.mask[i], e->found[i]) && e->truth.mask[i] >= e->classes)
             return cli_fail(CLI_INPUT,
@@ -129,7 +148,8 @@ static int count_pixels(exam *e, const char *name)
 static int count_depths(exam *e)
 {
     const size_t pixels = (size_t)e->v->policy.width * e->v->policy.height;
-    CLI_TRY(cli_check(fovea_depth_map(e->plan, &e->out, 1, FOVEA_EXTENT_FRAME, e->depth, pixels)));
+    CLI_TRY(
+        cli_check(fovea_depth_map(e->plan, e->out, e->outs, FOVEA_EXTENT_FRAME, e->depth, pixels)));
     double *found = cli_alloc(2 * pixels, sizeof *found), *truth = found + pixels;
     size_t n = 0;
     for (size_t i = 0; i < pixels; i++)
@@ -163,7 +183,7 @@ static int judge_picture(exam *e, size_t i)
     if (cut)
         return CLI_OK;
     const fovea_frame frame = {.pixels = {e->truth.rgb}};
-    CLI_TRY(cli_check(fovea_run(e->plan, &frame, &e->out, 1)));
+    CLI_TRY(cli_check(fovea_run(e->plan, &frame, e->out, e->outs)));
     if (task == FOVEA_TASK_DEPTH)
         return count_depths(e);
     e->pictures++;

@@ -238,5 +238,5 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
 FV_DEFINE_FAMILY(mask2former, .name = "mask2former", .types = "mask2former",
                  .sign = "model.transformer_module.queries_features.",
                  .second_sign = "class_predictor.weight", .attention = "softmax", .shapes = true,
-                 .read = fv_mask2former_read_vit, .emit = emit,
+                 .weights = fv_mask2former_weights, .read = fv_mask2former_read_vit, .emit = emit,
                  .release = fv_mask2former_release_vit, .synthetic = &fv_mask2former_synthetics)

@@ -8,8 +8,9 @@
 #include "models/vit/backbone.h"
 
 enum {
-    FV_MASK2FORMER_LEVELS = 3, /* levels that the queries attend to; 0 is the coarsest */
-    FV_MASK2FORMER_POINTS = 4, /* samples of a head in each level */
+    FV_MASK2FORMER_LEVELS = 3,  /* levels that the queries attend to; 0 is the coarsest */
+    FV_MASK2FORMER_POINTS = 4,  /* samples of a head in each level */
+    FV_MASK2FORMER_LAYERS = 64, /* most layers of each decoder */
 };
 #define FV_MASK2FORMER_EPS 1e-5f /* epsilon of all norms after the backbone */
 
@@ -44,6 +45,7 @@ typedef struct fv_mask2former {
     uint32_t query_width, act;                /* act: FV_EPI_* */
     bool pre_norm;                            /* norms precede the layers' parts */
     fv_weight query, position;                /* (queries, query_width) */
+    fv_weight level_rows;                     /* (levels, query_width): added to each level */
     fv_layer level_in[FV_MASK2FORMER_LEVELS]; /* from width to query_width; may be absent */
     fv_mask2former_layer *layer;
     uint32_t layers;
@@ -60,6 +62,14 @@ typedef struct fv_mask2former_vit {
 fovea_status fv_mask2former_read_vit(fovea_model *m, const struct fv_source *source,
                                      const struct fv_config *config);
 void fv_mask2former_release_vit(fovea_model *m);
+/* Calls `visit` with every weight of the decoders that has the purpose. */
+void fv_mask2former_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                            void *ctx);
+/* mask2former_new.c: makes a ViT the backbone of a new Mask2Former: names its tensors and describes
+ * it as the backbone of one. Does nothing if it is one already. */
+fovea_status fv_mask2former_begin(fovea_model *m, const struct fv_config *config);
+/* Adds the tensors of new decoders unless they exist, with the classes of the model's additions. */
+fovea_status fv_mask2former_put(fv_tensor_reader *t, const struct fv_config *config);
 /* Reads the decoders over a pyramid's stages, which are the reader's levels. */
 fovea_status fv_mask2former_read(fv_decoder_reader *r, const struct fv_config *config);
 void fv_mask2former_release(fv_decoder *d);

@@ -8,7 +8,7 @@
  *
  * With `pre_norm`, the input of each part is normalised instead of the sum. A query whose mask is
  * empty attends to the whole level. Masks are resized with the features, because this is cheaper
- * and both are linear. The embedding of a level is in the biases of K and V. */
+ * and both are linear. An embedding of its level is added to each level. */
 #include <math.h>
 #include <stdio.h>
 
@@ -25,7 +25,8 @@ typedef struct context {
     fv_view x;  /* the queries */
     fv_view position;
     fv_level level[LEVELS];
-    fv_view features[LEVELS]; /* features of pixels on the grid of each level */
+    const fv_level *pixels;   /* features of pixels */
+    fv_view features[LEVELS]; /* and on the grid of each level */
 } context;
 
 static fv_view norm(const context *c, const char *label, const fv_layer *l)
@@ -70,13 +71,30 @@ static fv_view operands(const context *c, fv_view x)
     return x;
 }
 
+/* For training: emits the classes and masks of queries before the last layer, from the normalised
+ * queries and from those that masks are made from. */
+static void tell(const context *c, fv_view x, fv_view query)
+{
+    fv_builder *b = c->b;
+    const fv_training *t = b->options->training;
+    if (!t || !t->predicted)
+        return;
+    const fv_level *f = c->pixels;
+    const uint32_t cells = fv_grid_tokens(&f->grid);
+    const fv_view masks = fv_emit_rows(b, c->n, cells);
+    const fv_view classes = fv_layer_product(b, "classes", &c->d->classes, x, 0, c->n);
+    fv_emit_matmul(b, "masks of pixels", query, f->rows, cells, f->channels, masks, c->n);
+    t->predicted(t->ctx, b, classes, masks, &f->grid);
+}
+
 static void attend_level(context *c, uint32_t k, const fv_mask2former_layer *l)
 {
     fv_builder *b = c->b;
     const fv_level *level = &c->level[k];
     const uint32_t keys = fv_grid_tokens(&level->grid), width = c->d->query_width;
-    const fv_view query = operands(c, norm(c, "norm for masks", &c->d->norm));
+    const fv_view x = norm(c, "norm for masks", &c->d->norm), query = operands(c, x);
     const fv_view masks = fv_emit_rows(b, c->n, keys), in = fv_emit_rows(b, keys, width);
+    tell(c, x, query);
     fv_emit_matmul(b, "masks", query, c->features[k], keys, c->d->features.w.rows, masks, c->n);
     fv_emit_add(b, "level placed", level->rows, fv_mask2former_sines(b, &level->grid, width), in,
                 keys, width);
@@ -115,6 +133,27 @@ static void mlp(context *c, const fv_mask2former_layer *l)
     join(c, "fc2", &l->fc2, h, &l->norm[2]);
 }
 
+/* Emits level k plus its embedding. */
+static fv_view embedded(const context *c, uint32_t k, fv_view rows, uint32_t n)
+{
+    fv_builder *b = c->b;
+    const uint32_t width = c->d->query_width;
+    float *number;
+    const fv_weight w = fv_emit_constant(b, n, 1, &number);
+    for (uint32_t i = 0; b->status == FOVEA_OK && i < n; i++)
+        number[i] = (float)k;
+    const fv_pick pick = {.w = &c->d->level_rows,
+                          .in = FV_NO_VIEW,
+                          .index = fv_emit_weight_rows(b, "numbers of the level", &w, n),
+                          .from = LEVELS,
+                          .rows = n,
+                          .cols = width};
+    const fv_view out = fv_emit_rows(b, n, width);
+    fv_emit_add(b, "level embedded", rows, fv_emit_pick(b, "embedding of the level", &pick), out, n,
+                width);
+    return out;
+}
+
 /* Prepares what the layers read of level k. */
 static void prepare(context *c, uint32_t k, const fv_level *features)
 {
@@ -123,6 +162,7 @@ static void prepare(context *c, uint32_t k, const fv_level *features)
     const uint32_t n = fv_grid_tokens(grid);
     if (fv_weight_present(&in->w))
         c->level[k].rows = fv_layer_product(c->b, "level in", in, c->level[k].rows, 0, n);
+    c->level[k].rows = embedded(c, k, c->level[k].rows, n);
     c->features[k] = features->rows;
     if (grid->width == features->grid.width && grid->height == features->grid.height)
         return;
@@ -142,15 +182,17 @@ static void predict(const context *c, const fv_level *features)
     const uint32_t rows = fv_grid_tokens(&features->grid);
     const fv_view masks = fv_emit_task_output(b, "masks_queries_logits", FOVEA_OUTPUT_MASKS, rows,
                                               c->n, &features->grid, false);
-    if (masks.id >= 0)
-        fv_emit_matmul(b, "masks", features->rows, operands(c, x), c->n, features->channels, masks,
-                       rows);
+    if (masks.id < 0)
+        return;
+    const fv_view query = operands(c, x);
+    tell(c, x, query);
+    fv_emit_matmul(b, "masks", features->rows, query, c->n, features->channels, masks, rows);
 }
 
 void fv_mask2former_decode(const fv_mask2former *d, fv_builder *b, const fv_level level[LEVELS],
                            const fv_level *features)
 {
-    context c = {.b = b, .d = d, .n = d->query.rows};
+    context c = {.b = b, .d = d, .n = d->query.rows, .pixels = features};
     for (uint32_t k = 0; k < LEVELS; k++) {
         c.level[k] = level[k];
         prepare(&c, k, features);

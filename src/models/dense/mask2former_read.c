@@ -1,7 +1,10 @@
 /* mask2former_read.c: reads Mask2Former over a ViT or a pyramid, as transformers saves it. */
 #include <stdio.h>
 
+#include <fovea/adapt.h>
+
 #include "checkpoint/processor.h"
+#include "checkpoint/source.h"
 #include "models/dense/mask2former.h"
 #include "ops/op.h"
 
@@ -12,7 +15,7 @@
 enum {
     LEVELS = FV_MASK2FORMER_LEVELS,
     GROUPS = 32, /* of every group normalisation */
-    LAYERS_MOST = 64,
+    LAYERS_MOST = FV_MASK2FORMER_LAYERS,
     WIDTH_MOST = 65536,
     HIDDEN_MOST = 1 << 20,
     QUERIES_MOST = 65536,
@@ -30,7 +33,7 @@ static const char fields[] =
     "no_object_weight num_queries output_auxiliary_logits oversample_ratio pre_norm "
     "train_num_points use_auxiliary_loss use_pretrained_backbone=false use_timm_backbone=false";
 
-static const fv_backbone_form backbone_form = {.types = " dinov2 dinov2_with_registers ",
+static const fv_backbone_form backbone_form = {.types = " dinov2 dinov2_with_registers vit ",
                                                .prefix = "model.pixel_level_module.encoder.",
                                                .grids = true};
 
@@ -205,30 +208,8 @@ static fovea_status read_pixels(reader *r)
 
 /* ---- the decoder of queries ---- */
 
-/* Adds the product of a layer with the embedding of its level to the layer's bias. */
-static fovea_status add_level(reader *r, fv_layer *l, const float *level)
-{
-    const uint32_t rows = l->w.rows, cols = l->w.cols;
-    const fv_tensor *sums;
-    float *sum, *row;
-    FV_TRY(fv_model_floats(&sum, &sums, r->t.m, 1, rows));
-    FV_TRY(FV_MEM_ARRAY(&row, cols, FV_MEM_MODEL, "a row of weights"));
-    fv_weight_read(&l->b, 0, 1, sum);
-    for (uint32_t i = 0; i < rows; i++) {
-        double product = 0;
-        fv_weight_read(&l->w, i, 1, row);
-        for (uint32_t k = 0; k < cols; k++)
-            product += (double)row[k] * level[k];
-        sum[i] = (float)(sum[i] + product);
-    }
-    fv_mem_free(row);
-    l->b = fv_weight_of(sums, 1, rows);
-    return FOVEA_OK;
-}
-
-/* Reads masked attention. `level` is the embedding of the layer's level. */
-static fovea_status read_cross(reader *r, fv_mask2former_layer *l, const char *p,
-                               const float *level)
+/* Reads masked attention. */
+static fovea_status read_cross(reader *r, fv_mask2former_layer *l, const char *p)
 {
     const uint32_t width = r->d->query_width;
     const uint64_t whole[2] = {3ull * width, width};
@@ -238,12 +219,10 @@ static fovea_status read_cross(reader *r, fv_mask2former_layer *l, const char *p
     fv_layer_cut(&l->cross_q, w, b, width, 0, width);
     fv_layer_cut(&l->cross_k, w, b, width, width, width);
     fv_layer_cut(&l->cross_v, w, b, width, 2 * width, width);
-    FV_TRY(add_level(r, &l->cross_k, level));
-    FV_TRY(add_level(r, &l->cross_v, level));
     return fv_reader_linear(&l->cross_out, &r->t, p, "cross_attn.out_proj.", width, width);
 }
 
-static fovea_status read_layer(reader *r, uint32_t i, const float *level)
+static fovea_status read_layer(reader *r, uint32_t i)
 {
     static const char *const qk[] = {"self_attn.q_proj.", "self_attn.k_proj."};
     static const char *const norm[] = {"cross_attn_layer_norm.", "self_attn_layer_norm.",
@@ -255,7 +234,7 @@ static fovea_status read_layer(reader *r, uint32_t i, const float *level)
     snprintf(p, sizeof p, DECODER "layers.%u.", i);
     FV_TRY(read_dimension(r, &hidden, p, "fc1.", 0, "width of the decoder's MLP", HIDDEN_MOST,
                           "dim_feedforward"));
-    FV_TRY(read_cross(r, l, p, level));
+    FV_TRY(read_cross(r, l, p));
     FV_TRY(fv_reader_stacked(&l->self_qk, &r->t, p, qk, rows, 2, width));
     FV_TRY(fv_reader_linear(&l->self_v, &r->t, p, "self_attn.v_proj.", width, width));
     FV_TRY(fv_reader_linear(&l->self_out, &r->t, p, "self_attn.out_proj.", width, width));
@@ -269,23 +248,15 @@ static fovea_status read_layer(reader *r, uint32_t i, const float *level)
 static fovea_status read_layers(reader *r)
 {
     fv_mask2former *d = r->d;
-    const uint32_t width = d->query_width;
-    const uint64_t shape[2] = {LEVELS, width};
-    const fv_tensor *level;
-    float *row;
     d->layers = fv_reader_count(&r->t, DECODER, "layers.%u.fc1.", LAYERS_MOST);
     FV_TRY(fv_reader_check_size(&r->t, "number of the decoder's layers", d->layers, LAYERS_MOST));
     FV_TRY(fv_reader_agree(&r->t, r->config, "decoder_layers", d->layers + 1));
-    FV_TRY(fv_reader_tensor(&level, &r->t, QUERIES, "level_embed.", "weight", 2, shape));
+    FV_TRY(fv_reader_matrix(&d->level_rows, &r->t, QUERIES, "level_embed.", "weight", LEVELS,
+                            d->query_width));
     FV_TRY(FV_MEM_ARRAY(&d->layer, d->layers, FV_MEM_MODEL, "the decoder"));
-    FV_TRY(FV_MEM_ARRAY(&row, width, FV_MEM_MODEL, "the embedding of a level"));
-    fovea_status status = FOVEA_OK;
-    for (uint32_t i = 0; i < d->layers && status == FOVEA_OK; i++) {
-        fv_tensor_read(level, (uint64_t)(i % LEVELS) * width, width, row);
-        status = read_layer(r, i, row);
-    }
-    fv_mem_free(row);
-    return status;
+    for (uint32_t i = 0; i < d->layers; i++)
+        FV_TRY(read_layer(r, i));
+    return FOVEA_OK;
 }
 
 static fovea_status read_queries(reader *r)
@@ -314,6 +285,56 @@ static fovea_status read_queries(reader *r)
 }
 
 /* ---- the whole ---- */
+
+static void visit_conv(const fv_conv_module *c, fv_weight_visit *visit, void *ctx)
+{
+    fv_layer_visit(&c->l, visit, ctx);
+    fv_layer_visit(&c->norm, visit, ctx);
+}
+
+static void visit_layers(const fv_layer *l, size_t n, fv_weight_visit *visit, void *ctx)
+{
+    for (size_t i = 0; i < n; i++)
+        fv_layer_visit(&l[i], visit, ctx);
+}
+
+void fv_mask2former_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                            void *ctx)
+{
+    const fv_mask2former *d = &((const fv_mask2former_vit *)m->roles)->decoders;
+    if (purpose == FV_IS_HEAD || purpose == FV_IS_POSITION) {
+        visit(ctx, &d->level);
+        visit(ctx, &d->query);
+        visit(ctx, &d->position);
+        visit(ctx, &d->level_rows);
+    }
+    if (purpose != FV_IS_HEAD)
+        return;
+    for (uint32_t k = 0; k < LEVELS; k++)
+        visit_conv(&d->input[k], visit, ctx);
+    for (uint32_t i = 0; i < d->finer; i++) {
+        visit_conv(&d->lateral[i], visit, ctx);
+        visit_conv(&d->output[i], visit, ctx);
+    }
+    for (uint32_t i = 0; i < d->pixel_layers; i++) {
+        const fv_mask2former_pixel_layer *l = &d->pixel_layer[i];
+        const fv_layer all[] = {l->sampling, l->values,  l->out,    l->fc1,
+                                l->fc2,      l->norm[0], l->norm[1]};
+        visit_layers(all, sizeof all / sizeof *all, visit, ctx);
+    }
+    for (uint32_t i = 0; i < d->layers; i++) {
+        const fv_mask2former_layer *l = &d->layer[i];
+        const fv_layer all[] = {l->cross_q, l->cross_k, l->cross_v,  l->cross_out,
+                                l->self_qk, l->self_v,  l->self_out, l->fc1,
+                                l->fc2,     l->norm[0], l->norm[1],  l->norm[2]};
+        visit_layers(all, sizeof all / sizeof *all, visit, ctx);
+    }
+    visit_layers(d->level_in, LEVELS, visit, ctx);
+    visit_layers(d->mask, 3, visit, ctx);
+    fv_layer_visit(&d->features, visit, ctx);
+    fv_layer_visit(&d->norm, visit, ctx);
+    fv_layer_visit(&d->classes, visit, ctx);
+}
 
 /* Reads the decoders, and sets what their outputs need. */
 static fovea_status read_decoders(reader *r)
@@ -373,12 +394,15 @@ fovea_status fv_mask2former_read_vit(fovea_model *m, const fv_source *source,
     FV_TRY(fv_mem_alloc(&m->roles, sizeof *v, FV_MEM_MODEL, "roles"));
     v = m->roles;
     r.d = &v->decoders;
+    if (m->additions && m->additions->head == FOVEA_HEAD_MASK2FORMER)
+        FV_TRY(fv_mask2former_put(&r.t, config));
     FV_TRY(fv_backbone_read(&v->backbone, &r.t, config, &backbone_form));
     r.d->taps = v->backbone.taps;
     for (uint32_t i = 0; i < r.d->taps; i++)
         r.d->channels[i] = v->backbone.vit.width;
     FV_TRY(read_decoders(&r));
-    FV_TRY(fv_reader_all_used(&r.t, ""));
+    /* another head is not part of a model whose tensors were renamed */
+    FV_TRY(fv_reader_all_used(&r.t, source->renamed ? "model." : ""));
     return fv_backbone_list_outputs(m, &v->backbone, "masks_queries_logits",
                                     "class_queries_logits");
 }

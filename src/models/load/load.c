@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <fovea/adapt.h>
+
 #include "base/abi.h"
 #include "base/num.h"
 #include "checkpoint/config.h"
@@ -11,6 +13,7 @@
 #include "checkpoint/wrappers.h"
 #include "graph/attention.h"
 #include "models/dense/decoder_synthetic.h"
+#include "models/dense/mask2former.h"
 #include "models/labels.h"
 #include "models/linear_form.h"
 #include "models/nearest.h"
@@ -265,6 +268,8 @@ static fovea_status check_form(const fovea_model *m, const fv_config *c)
 
 static fovea_status read_config(fovea_model *m, const fv_config *c)
 {
+    if (m->additions && m->additions->head == FOVEA_HEAD_MASK2FORMER)
+        FV_TRY(fv_mask2former_begin(m, c));
     FV_TRY(choose_family(m, c));
     FV_TRY(check_form(m, c));
     const fovea_status status = m->family->read(m, m->source, c);

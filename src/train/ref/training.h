@@ -4,6 +4,7 @@
 #define FOVEA_SRC_TRAIN_TRAINING_H
 
 #include "ops/contracts/linear_attention.h"
+#include "ops/contracts/softmax_attention.h"
 #include "ops/op.h"
 
 enum { FV_GRAD_TOKENS = 2 }; /* dim[]: number of tokens to sum over */
@@ -28,6 +29,19 @@ enum { FV_DWCONV_TOKENS = 4 };
 enum { FV_DWCONV_GRAD_W_IN, FV_DWCONV_GRAD_W_DOUT, FV_DWCONV_GRAD_W_OUT };
 enum { FV_POSEMB_GRAD_DOUT, FV_POSEMB_GRAD_OUT };
 
+/* GROUPNORM_GRAD, GROUPNORM_GRAD_W; and PICK_GRAD */
+enum { FV_GROUPNORM_GRAD_GROUPS = 2 };
+enum {
+    FV_GN_GRAD_IN,
+    FV_GN_GRAD_STATE,
+    FV_GN_GRAD_WEIGHT,
+    FV_GN_GRAD_SUMS,
+    FV_GN_GRAD_DOUT,
+    FV_GN_GRAD_OUT
+};
+enum { FV_GN_GRAD_W_IN, FV_GN_GRAD_W_STATE, FV_GN_GRAD_W_DOUT, FV_GN_GRAD_W_OUT };
+enum { FV_PICK_GRAD_INDEX, FV_PICK_GRAD_DOUT, FV_PICK_GRAD_OUT };
+
 /* TAKE_GRAD, MEAN_GRAD, UPSAMPLE_GRAD */
 enum { FV_ROW_GRAD_DOUT, FV_ROW_GRAD_RES, FV_ROW_GRAD_OUT };
 
@@ -38,6 +52,14 @@ enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 };
 enum { FV_SEGMENT_LOGITS, FV_SEGMENT_MASK, FV_SEGMENT_WEIGHT, FV_SEGMENT_OUT };
 enum { FV_DEPTH_FOUND, FV_DEPTH_TRUTH, FV_DEPTH_WEIGHT, FV_DEPTH_MEAN, FV_DEPTH_OUT };
 
+/* Losses of queries; FV_ROW_C counts the cells of a mask. */
+enum { FV_QUERY_CLASSES = 2, FV_QUERY_POINTS = 3 };
+enum { FV_QUERY_F_CLASS, FV_QUERY_F_MASK, FV_QUERY_F_DICE, FV_QUERY_F_NOTHING }; /* f[] */
+enum { FV_QUERY_MASKS, FV_QUERY_LOGITS, FV_QUERY_PLACES, FV_QUERY_TARGETS };
+enum { FV_COST_PRESENT = FV_QUERY_TARGETS + 1, FV_COST_OUT };
+enum { FV_QUERY_MATCHED = FV_QUERY_TARGETS + 1, FV_QUERY_OUT };
+enum { FV_MATCH_COST, FV_MATCH_PRESENT, FV_MATCH_OUT }; /* FV_ROW_C counts the queries */
+
 /* Gradients of attention. FORWARD is the result of the forward step, and DOUT the gradient of that
  * result. */
 enum {
@@ -47,6 +69,43 @@ enum {
     FV_SOFTMAX_GRAD_FORWARD,
     FV_SOFTMAX_GRAD_DOUT,
     FV_SOFTMAX_GRAD_OUT
+};
+/* SOFTMAX_GRAD_Q, SOFTMAX_GRAD_KV */
+enum {
+    FV_QUERIES_GRAD_Q,
+    FV_QUERIES_GRAD_K,
+    FV_QUERIES_GRAD_V,
+    FV_QUERIES_GRAD_HIDDEN,
+    FV_QUERIES_GRAD_FORWARD,
+    FV_QUERIES_GRAD_DOUT,
+    FV_QUERIES_GRAD_OUT
+};
+enum {
+    FV_KEYS_GRAD_K,
+    FV_KEYS_GRAD_V,
+    FV_KEYS_GRAD_Q,
+    FV_KEYS_GRAD_HIDDEN,
+    FV_KEYS_GRAD_STATE,
+    FV_KEYS_GRAD_DOUT,
+    FV_KEYS_GRAD_OUT
+};
+/* DEFORM_GRAD, DEFORM_GRAD_VALUES; dim[] is that of DEFORM, and the number of queries of the latter
+ */
+enum { FV_DEFORM_QUERIES = 4 };
+enum {
+    FV_DEFORM_GRAD_VALUES,
+    FV_DEFORM_GRAD_BOX,
+    FV_DEFORM_GRAD_OFFSET,
+    FV_DEFORM_GRAD_WEIGHT,
+    FV_DEFORM_GRAD_DOUT,
+    FV_DEFORM_GRAD_OUT
+};
+enum {
+    FV_VALUES_GRAD_BOX,
+    FV_VALUES_GRAD_OFFSET,
+    FV_VALUES_GRAD_WEIGHT,
+    FV_VALUES_GRAD_DOUT,
+    FV_VALUES_GRAD_OUT
 };
 /* FOVEATED_GRAD: these follow the operands that FOVEATED reads */
 enum { FV_FOVEATED_GRAD_FORWARD = FV_FOVEATED_OUT, FV_FOVEATED_GRAD_DOUT, FV_FOVEATED_GRAD_OUT };
