@@ -88,12 +88,10 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     const uint32_t depth = y->vit.depth;
     fv_vit_stream s = {.b = b, .v = &y->vit, .tokens = fv_grid_tokens(&b->options->grid)};
     fv_vit_emit_embed(&s);
-    fv_vit_emit_hidden(&s, 0);
     for (uint32_t i = 0; i < depth && b->status == FOVEA_OK; i++) {
         fv_vit_emit_block(&s, i);
         if (y->after && i + 1 < depth)
             add_positions(&s, &y->after[i]);
-        fv_vit_emit_hidden(&s, i + 1);
     }
     last_hidden(&s, y->tokens);
     if (m->detection)
