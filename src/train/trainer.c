@@ -121,6 +121,9 @@ static fovea_status check_head(const fovea_trainer *t)
 {
     const fovea_model *m = t->model;
     const fv_decoder *d = m->decoder;
+    if (!d && strcmp(m->family->name, "mask2former") == 0 && t->o.head != FOVEA_HEAD_MASK2FORMER)
+        return fv_fail(FOVEA_ENOTSUP, "the model already has a mask2former; train that, or another "
+                                      "head on a backbone without a head");
     switch (t->o.head) {
     case FOVEA_HEAD_LINEAR:
         if ((d || m->dpt_head) && t->o.task == FOVEA_TASK_SEGMENTATION)
@@ -152,12 +155,9 @@ static fovea_status check_head(const fovea_trainer *t)
                            m->info.metric ? "depth" : "segmentation");
         break;
     case FOVEA_HEAD_MASK2FORMER:
-        if (d || strcmp(m->family->name, "mask2former") != 0)
-            return fv_fail(
-                FOVEA_ENOTSUP,
-                "a Mask2Former head reads four blocks of a plain ViT, but models of type "
-                "%s are not; choose another head",
-                m->info.type);
+        if (d)
+            return fv_fail(FOVEA_ENOTSUP, "the backbone of the model is a pyramid; a Mask2Former "
+                                          "head is trained only on a plain ViT");
         break;
     }
     return FOVEA_OK;

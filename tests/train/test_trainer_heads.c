@@ -148,9 +148,11 @@ static void queries_are_trained(void **state)
         b = fv_masters_find(&again->masters, "class_predictor.weight");
         assert_int_equal(b->tensor->shape[0], o.classes + 1);
         fovea_trainer_free(again);
+        o.classes--;
         o.head = FOVEA_HEAD_LINEAR; /* the model has a head of another kind */
         o.trainable = FOVEA_TRAIN_HEAD;
         assert_int_equal(fovea_trainer_create(&again, folder, NULL, device, &o), FOVEA_ENOTSUP);
+        assert_non_null(strstr(fovea_error(), "already has a mask2former"));
         fovea_trainer_free(t);
         clear_folder();
     }
@@ -191,6 +193,10 @@ static void heads_that_do_not_fit_are_refused(void **state)
          FOVEA_ENOTSUP},
         {"dinov3-03", "of type dinov2", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_SEGMENTATION,
          FOVEA_ENOTSUP},
+        {"mask2former-swin-01", "is a pyramid", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_SEGMENTATION,
+         FOVEA_ENOTSUP},
+        {"mask2former-01", "already has a mask2former", FOVEA_HEAD_DPT_LITE,
+         FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
         {"dinov2-03", "Mask2Former", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_CLASSES, FOVEA_EINVAL},
         {"dinov2-03", "Mask2Former", FOVEA_HEAD_MASK2FORMER, FOVEA_TASK_DEPTH, FOVEA_EINVAL},
         {"synthetic:mavit-t-fpn", "folded", FOVEA_HEAD_FPN, FOVEA_TASK_SEGMENTATION, FOVEA_ENOTSUP},
