@@ -16,6 +16,11 @@ fovea_status fv_query_targets_take(fv_query_targets *q, uint32_t classes)
     return FV_MEM_ARRAY(&q->present, classes, FV_MEM_ARENA, what);
 }
 
+uint64_t fv_query_targets_bytes(uint32_t classes)
+{
+    return ((2ull + classes) * FV_QUERY_POINTS_DRAWN + classes) * sizeof(float);
+}
+
 void fv_query_targets_free(fv_query_targets *q)
 {
     fv_mem_free(q->places);

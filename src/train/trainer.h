@@ -104,6 +104,8 @@ fovea_status fv_trainer_plan(fovea_trainer *t, uint64_t before);
 /* query_targets.c: allocates the targets; draws the points of a picture of the current step, and
  * sets the targets from its mask. */
 fovea_status fv_query_targets_take(fv_query_targets *q, uint32_t classes);
+/* Returns the bytes that fv_query_targets_take allocates. */
+uint64_t fv_query_targets_bytes(uint32_t classes);
 void fv_query_targets_set(fv_query_targets *q, const fovea_trainer *t, const uint8_t *mask,
                           size_t stride);
 void fv_query_targets_free(fv_query_targets *q);

@@ -412,7 +412,9 @@ static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
     fovea_memory now = FOVEA_MEMORY_INIT;
     fovea_memory_query(&now);
     const uint64_t numbers = fv_masters_floats(&t->masters) * (t->o.ema > 0 ? 5 : 4);
-    return now.current - before + (numbers + gathered_floats(t)) * sizeof(float) +
+    const uint64_t targets =
+        t->o.head == FOVEA_HEAD_MASK2FORMER ? fv_query_targets_bytes(t->info.classes) : 0;
+    return now.current - before + targets + (numbers + gathered_floats(t)) * sizeof(float) +
            t->plan->info.weights + fv_trainer_follow_bytes(t) + SMALL_THINGS;
 }
 
