@@ -5,7 +5,7 @@
 #   sh bench/digits/mask2former.sh
 #
 # BUILD names the build directory, THREADS the threads, STEPS the steps of each training (default 200). What it makes is
-# in build/digits/mask2former; a head that is there is not trained again.
+# in build/digits/mask2former; an existing head is not trained again.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(sh bench/build.sh build src/cli/fovea bench/scenes)
