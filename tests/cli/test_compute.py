@@ -27,6 +27,9 @@ NEAR = {"bf16": 0.9999, "int8": 0.998}  # cosine with float32 of models with ran
 # The cosine of only ten logits varies more than that of rows: PyTorch's bfloat16 gives this model 0.99981 to 0.99999
 # on thirty pictures, and half of them are below 0.99992.
 OWN_NEAR = {"timm-pe-core-01": {"bf16": 0.9998}}
+# A rounding error may move a key across the border of a query's mask. PyTorch's bfloat16 gives the tiny models over
+# DINOv2 and Swin means of 0.92 to 0.99999 on thirty pictures each, with medians from 0.9990 to 0.9998.
+MASKED_NEAR = {"bf16": 0.995, "int8": 0.99}
 
 
 class Program:
@@ -197,7 +200,8 @@ def near_float32(p):
     expect("there are some", len(models) > 3)
     for model in models:
         for compute, floor in NEAR.items():
-            floor = OWN_NEAR.get(model, {}).get(compute, floor)
+            own = MASKED_NEAR if model.startswith("mask2former") else OWN_NEAR.get(model, {})
+            floor = own.get(compute, floor)
             p.run("verify", os.path.join(GOLDEN, model), "--compute", compute, "--accuracy", str(floor))
 
 
