@@ -4,7 +4,7 @@ exports of the same model, which the other engines read.
 
     task_models.py NAME FOLDER SIZE [OFFICIAL]
 
-The code of Depth Anything, RF-DETR, EoMT, ViTPose and SAM's encoder is transformers'; that of MAViT and PolaFormer is
+The code of Depth Anything, RF-DETR, LW-DETR, EoMT, Mask2Former, ViTPose and SAM's encoder is transformers'; that of MAViT and PolaFormer is
 their authors', and OFFICIAL is a folder with checkouts of it: MALA (github.com/qhfan/MALA) and PolaFormer
 (github.com/ZacharyMeng/PolaFormer). Existing files are kept. The graph's outputs are rows, as Fovea's are.
 """
@@ -61,6 +61,29 @@ def _depth_anything(_):
 def _rf_detr(_):
     from transformers import RfDetrConfig, RfDetrForObjectDetection
     return RfDetrForObjectDetection(RfDetrConfig()), lambda out: (out.logits[0], out.pred_boxes[0]), None
+
+
+def _rf_detr_seg(_):
+    from transformers import RfDetrConfig, RfDetrForInstanceSegmentation
+    return (RfDetrForInstanceSegmentation(RfDetrConfig()),
+            lambda out: (out.logits[0], out.pred_boxes[0], out.pred_masks[0].flatten(1).T), None)
+
+
+def _lw_detr(_):
+    from transformers import LwDetrConfig, LwDetrForObjectDetection, LwDetrViTConfig
+    backbone = LwDetrViTConfig(hidden_size=192, num_hidden_layers=10, num_attention_heads=12,
+                               window_block_indices=[0, 1, 3, 6, 7, 9], out_indices=[2, 4, 5, 9], image_size=1024,
+                               pretrain_image_size=224, num_windows=16)
+    model = LwDetrForObjectDetection(LwDetrConfig(backbone_config=backbone, num_queries=300, **{"projector_scale_factors": [1.0]}))
+    return model, lambda out: (out.logits[0], out.pred_boxes[0]), None
+
+
+def _mask2former(_):
+    from transformers import Mask2FormerConfig, Mask2FormerForUniversalSegmentation, SwinConfig
+    swin = SwinConfig(embed_dim=96, depths=[2, 2, 6, 2], num_heads=[3, 6, 12, 24], window_size=7, drop_path_rate=0.3,
+                      out_features=["stage1", "stage2", "stage3", "stage4"])
+    model = Mask2FormerForUniversalSegmentation(Mask2FormerConfig(backbone_config=swin, num_labels=19))
+    return model, lambda out: (out.masks_queries_logits[0].flatten(1).T, out.class_queries_logits[0]), None
 
 
 def _eomt(_):
@@ -131,6 +154,11 @@ TASKS = {
     "depth-anything-s": Task("Depth Anything V2-S", 518, ("predicted_depth",), _depth_anything, lines=True),
     "rf-detr": Task("RF-DETR, as transformers has it by default", 560, ("logits", "pred_boxes"), _rf_detr,
                     ranked=True),
+    "rf-detr-seg": Task("RF-DETR for masks, as transformers has it by default", 560,
+                        ("logits", "pred_boxes", "pred_masks"), _rf_detr_seg, ranked=True),
+    "lw-detr-s": Task("LW-DETR-S", 640, ("logits", "pred_boxes"), _lw_detr, ranked=True),
+    "mask2former-swin-t": Task("Mask2Former over Swin-T, 100 queries", 512,
+                               ("masks_queries_logits", "class_queries_logits"), _mask2former, wide=2),
     "eomt-s": Task("EoMT-S, 200 queries", 640, ("masks_queries_logits", "class_queries_logits"), _eomt),
     "vitpose-s": Task("ViTPose-S", 256, ("heatmaps",), _vitpose, wide=0.75),
     "sam-b": Task("SAM-B's encoder", 1024, ("last_hidden_state",), _sam),
