@@ -15,6 +15,7 @@ static inline uint before(float x, uint i, float y, uint k)
     return x > y || (!(x < y) && i < k);
 }
 
+#if FV_COMPILES(topk)
 /* Every work-item has a candidate and counts those that rank before it, which gives its position in
  * the result. It stops when there are enough of them. u.s1: a table has the candidates' places. */
 FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
@@ -33,8 +34,13 @@ FV_KERNEL void topk(FV_IN(0), FV_OUT(1), FV_CALL)
         FV_PUT(1, FV_AT(1, rank - row0), me < count ? (float)own : -1.f);
 }
 
+#endif
+
 /* ---- many values ---- */
 
+#define LIST ((global uint *)table)
+
+#if FV_COMPILES(topk_ranked) /* which runs topk_select first */
 /* Returns a number that is larger if a value precedes another: 0 for NaN. */
 static inline uint key_of(float x)
 {
@@ -43,8 +49,6 @@ static inline uint key_of(float x)
 }
 
 #define KEY(place) key_of(FV_GET(0, FV_AT(0, (place) / dim.s2) + (place) % dim.s2))
-#define LIST ((global uint *)table)
-
 /* Returns the sum of x over the work-group. */
 static inline uint sum_of(uint x, SHARED uint *sums)
 {
@@ -120,3 +124,4 @@ FV_KERNEL void topk_ranked(FV_IN(0), FV_OUT(1), FV_CALL)
     if (rank >= row0 && rank - row0 < rows)
         FV_PUT(1, FV_AT(1, rank - row0), me < count ? (float)own : -1.f);
 }
+#endif

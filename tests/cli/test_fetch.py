@@ -361,7 +361,7 @@ class Fetch(Case):
 
     def test_two_at_once(self):
         def slow(answer, data, begin):
-            time.sleep(1)
+            time.sleep(0.5)
             return False
 
         self.hub.faults = [lambda *_: False, slow]

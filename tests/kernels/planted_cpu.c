@@ -125,7 +125,7 @@ static fv_kernel pretend(const char *like, const char *name, fv_cpu_fn code, fv_
 const fv_kernel *fv_cpu_kernels(int *count)
 {
     static fv_kernel_hooks hooks[3];
-    enum { CAPACITY = 1024 };
+    enum { CAPACITY = 4096 };
     static fv_kernel all[CAPACITY];
     const fv_kernel *real = planted_among(count);
     const fv_kernel more[] = {

@@ -94,7 +94,7 @@ def conv2d(x, w, b, stride=1):
     pad = size // 2
     x = np.pad(x, ((0, 0), (pad, pad), (pad, pad)))
     high, wide = ((n - 2 * pad - 1) // stride + 1 for n in x.shape[1:])
-    out = np.zeros((rows, high, wide)) + np.float64(b)[:, None, None]
+    out = np.zeros((rows, high, wide)) + np.asarray(b, np.float64)[:, None, None]
     for y in range(size):
         for z in range(size):
             part = x[:, y:y + (high - 1) * stride + 1:stride, z:z + (wide - 1) * stride + 1:stride]

@@ -101,10 +101,10 @@ class Results(unittest.TestCase):
                     self.check_masks(plan, outputs, rule, thresholds, want[rule][k])
 
     def check_masks(self, plan, outputs, rule, thresholds, want):
-        records, pixels = plan._masks(outputs, rule, *thresholds, cases.STUFF, 100)
-        self.assertEqual([m.label for m in records], [m[0] for m in want["masks"]])
-        np.testing.assert_allclose([m.score for m in records], [m[1] for m in want["masks"]], atol=2e-6)
-        self.assertLess(np.mean(pixels.reshape(-1) != unrolled(want["map"])), 1e-3)
+        masks = plan._masks(outputs, rule, *thresholds, cases.STUFF, 100)
+        self.assertEqual([m.label for m in masks.found], [m[0] for m in want["masks"]])
+        np.testing.assert_allclose([m.score for m in masks.found], [m[1] for m in want["masks"]], atol=2e-6)
+        self.assertLess(np.mean(masks.pixels.reshape(-1) != unrolled(want["map"])), 1e-3)
 
     def test_what_fills_up_is_cut_off(self):
         shape = WANT["segmenter"]
