@@ -130,7 +130,7 @@ fovea_status fv_detection_read_nms(float *threshold, const fv_decoder_reader *r,
     return nms.object ? fv_config_float(threshold, &nms, "iou_threshold", 0, 1) : FOVEA_OK;
 }
 
-fovea_status fv_detection_check_loss(const fv_config *head, const char *name, bool sigmoid)
+fovea_status fv_detection_check_scores(const fv_config *head, const char *name, bool sigmoid)
 {
     fv_config loss;
     bool given = sigmoid;

@@ -122,7 +122,7 @@ fovea_status fv_detection_read_nms(float *threshold, const fv_decoder_reader *r,
                                    const fv_config *test, const char *name);
 /* Checks whether the loss of classes uses a sigmoid per class, or softmax, which has an additional
  * output. */
-fovea_status fv_detection_check_loss(const fv_config *head, const char *name, bool sigmoid);
+fovea_status fv_detection_check_scores(const fv_config *head, const char *name, bool sigmoid);
 
 /* ---- a neck: FPN (feature_pyramid.c) ---- */
 

@@ -120,7 +120,7 @@ static fovea_status read_proposals(region_reader *p)
     p->channels = in;
     d->levels = r->levels;
     d->classes = 1;
-    FV_TRY(fv_detection_check_loss(&head, "rpn_head.loss_cls", true));
+    FV_TRY(fv_detection_check_scores(&head, "rpn_head.loss_cls", true));
     FV_TRY(fv_detection_read_anchors(d, r, &head, "rpn_head.anchor_generator"));
     FV_TRY(fv_detection_read_coder(d, r, &head, "rpn_head.bbox_coder"));
     FV_TRY(check_clip(&head, "rpn_head.bbox_coder", d));
@@ -278,7 +278,7 @@ static fovea_status read_box_stage(region_reader *p, uint32_t i, bool list)
     FV_TRY(check_count(&c, "in_channels", p->channels, "the levels have"));
     FV_TRY(check_count(&c, "roi_feat_size", p->n->box_features.size, "\"output_size\" is"));
     FV_TRY(fv_decoder_check_convs(p->r, &c, names, false));
-    FV_TRY(fv_detection_check_loss(&c, "roi_head.bbox_head.loss_cls", false));
+    FV_TRY(fv_detection_check_scores(&c, "roi_head.bbox_head.loss_cls", false));
     FV_TRY(fv_config_bool(&s->agnostic, &c, "reg_class_agnostic"));
     memcpy(coder.std, (const float[]){0.1f, 0.1f, 0.2f, 0.2f}, sizeof coder.std);
     coder.clip = true;

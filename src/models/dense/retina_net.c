@@ -77,7 +77,7 @@ static fovea_status read_head(fv_decoder_reader *r, const fv_config *head)
     FV_TRY(fv_fields_check_section(head, r->config, fields));
     FV_TRY(fv_decoder_check_convs(r, head, names, false));
     FV_TRY(fv_decoder_classes(&d->classes, head));
-    FV_TRY(fv_detection_check_loss(head, "bbox_head.loss_cls", true));
+    FV_TRY(fv_detection_check_scores(head, "bbox_head.loss_cls", true));
     d->levels = r->levels;
     FV_TRY(fv_detection_read_anchors(d, r, head, "bbox_head.anchor_generator"));
     FV_TRY(fv_detection_read_coder(d, r, head, "bbox_head.bbox_coder"));
