@@ -12,15 +12,21 @@
 
 #define ANCHORS 3
 
+/* An fv_region_coder with its anchors. */
 static const struct {
-    fv_region_coder coder;
-    float anchor[ANCHORS][4];
+    float mean[4], std[4], stride, anchor[ANCHORS][4];
 } coders[] = {
-    {{{0.f, 0.f, 0.f, 0.f}, {1.f, 1.f, 1.f, 1.f}, 8.f},
+    {{0.f, 0.f, 0.f, 0.f},
+     {1.f, 1.f, 1.f, 1.f},
+     8.f,
      {{-16.f, -8.f, 16.f, 8.f}, {-4.f, -4.f, 4.f, 4.f}, {-8.f, -24.f, 8.f, 24.f}}},
-    {{{0.1f, -0.2f, 0.05f, 0.f}, {0.1f, 0.1f, 0.2f, 0.2f}, 4.f},
+    {{0.1f, -0.2f, 0.05f, 0.f},
+     {0.1f, 0.1f, 0.2f, 0.2f},
+     4.f,
      {{-5.f, -7.f, 6.f, 9.f}, {0.f, 0.f, 1.f, 1.f}, {-64.f, -1.f, 64.f, 1.f}}},
 };
+_Static_assert(sizeof coders[0] == sizeof(fv_region_coder) + sizeof coders[0].anchor,
+               "the same places");
 
 enum { OF_INDEX, OF_ALL, OF_LARGEST };
 
