@@ -4,8 +4,11 @@
  *     x = block(x) + positions        per block; the last one without positions
  *     logits, boxes = heads of the detection tokens of LN x
  *
- * transformers puts the detection tokens after the patches, here as in its last_hidden_state. */
+ * transformers puts the detection tokens after the patches, as do the outputs hidden0, ... and
+ * last_hidden_state here. Its hidden states are those of blocks before positions are added. */
 #include "models/detr/yolos.h"
+
+#include <stdio.h>
 
 #include "models/layer.h"
 #include "models/vit/vit_emit.h"
@@ -30,19 +33,39 @@ static void add_positions(fv_vit_stream *s, const struct fv_yolos_positions *p)
     s->x = out;
 }
 
-/* Emits the tokens in transformers' order: class, patches, detection tokens. */
+/* Emits rows as an output, in transformers' order: class, patches, detection tokens. */
+static void write_ordered(const fv_vit_stream *s, uint32_t detections, fv_view in, fv_view out)
+{
+    const uint32_t n = s->tokens, patches = n - 1 - detections;
+    uint32_t *order = fv_emit_table(s->b, n);
+    for (uint32_t i = 0; order && i < n; i++)
+        order[i] = i == 0 ? 0 : i <= patches ? detections + i : i - patches;
+    if (order)
+        fv_emit_gather(s->b, "tokens in order", in, order, 1, FV_NO_VIEW, out, n, s->v->width);
+}
+
+static fv_view output(const fv_vit_stream *s, const char *name)
+{
+    return fv_emit_output(s->b, name, s->tokens, s->v->width, NULL, false);
+}
+
+static void hidden(const fv_vit_stream *s, uint32_t detections, uint32_t i)
+{
+    char name[24];
+    snprintf(name, sizeof name, "hidden%u", i);
+    const fv_view out = output(s, name);
+    if (out.id >= 0)
+        write_ordered(s, detections, s->x, out);
+}
+
 static void last_hidden(const fv_vit_stream *s, uint32_t detections)
 {
-    fv_builder *b = s->b;
-    const uint32_t n = s->tokens, width = s->v->width, patches = n - 1 - detections;
-    const fv_view out = fv_emit_output(b, "last_hidden_state", n, width, NULL, false);
-    uint32_t *order = out.id >= 0 ? fv_emit_table(b, n) : NULL;
-    if (!order)
+    const fv_view out = output(s, "last_hidden_state");
+    if (out.id < 0)
         return;
-    for (uint32_t i = 0; i < n; i++)
-        order[i] = i == 0 ? 0 : i <= patches ? detections + i : i - patches;
-    const fv_view normed = fv_layer_norm(b, "final norm", &s->v->post, s->x, s->v->eps, n);
-    fv_emit_gather(b, "tokens in order", normed, order, 1, FV_NO_VIEW, out, n, width);
+    const fv_view normed =
+        fv_layer_norm(s->b, "final norm", &s->v->post, s->x, s->v->eps, s->tokens);
+    write_ordered(s, detections, normed, out);
 }
 
 /* Emits a head of three layers, whose last activation is `act`. */
@@ -88,8 +111,10 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     const uint32_t depth = y->vit.depth;
     fv_vit_stream s = {.b = b, .v = &y->vit, .tokens = fv_grid_tokens(&b->options->grid)};
     fv_vit_emit_embed(&s);
+    hidden(&s, y->tokens, 0);
     for (uint32_t i = 0; i < depth && b->status == FOVEA_OK; i++) {
         fv_vit_emit_block(&s, i);
+        hidden(&s, y->tokens, i + 1);
         if (y->after && i + 1 < depth)
             add_positions(&s, &y->after[i]);
     }

@@ -130,12 +130,15 @@ static fovea_status fill_info(fv_vit_reader *r, const fv_yolos *y)
     fv_vit_describe(&m->info, &y->vit);
     m->preprocess =
         fv_processor_default(FV_PROCESSOR_LW_DETR, m->info.native_width, m->info.native_height);
-    FV_TRY(FV_MEM_ARRAY(&m->outputs, 4, FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, y->vit.depth + 5ull, FV_MEM_MODEL, "list of outputs"));
     if (m->detection) {
         FV_TRY(fv_model_add_output(m, "logits"));
         FV_TRY(fv_model_add_output(m, "pred_boxes"));
     }
-    return fv_model_add_output(m, "last_hidden_state");
+    FV_TRY(fv_model_add_output(m, "last_hidden_state"));
+    for (uint32_t i = 0; i <= y->vit.depth; i++)
+        FV_TRY(fv_model_add_output(m, "hidden%u", i));
+    return FOVEA_OK;
 }
 
 fovea_status fv_yolos_read(fovea_model *m, const fv_source *source, const fv_config *config)
