@@ -25,7 +25,7 @@ struct fv_source;    /* source.h: an opened checkpoint */
 struct fv_config;    /* config.h: its config.json */
 struct fv_decoder;   /* decoder.h: a neck and a head */
 struct fv_detection; /* detection.h: how boxes are decoded */
-struct fv_prompts;   /* prompts.h: how points and boxes are read */
+struct fv_prompts;   /* prompt_tokens.h: how points and boxes are read */
 struct fv_builder;
 struct fv_emit_options;
 struct fv_view;

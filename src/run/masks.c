@@ -5,7 +5,7 @@
 
 #include "base/abi.h"
 #include "models/model.h"
-#include "models/prompts.h"
+#include "models/prompt_tokens.h"
 #include "run/boxes.h"
 #include "run/masks.h"
 #include "run/region_masks.h"

@@ -8,7 +8,7 @@
 #include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
-#include "models/prompts.h"
+#include "models/prompt_tokens.h"
 #include "plan/prompt_plan.h"
 #include "run/masks.h"
 #include "run/run.h"

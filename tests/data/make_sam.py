@@ -63,6 +63,25 @@ def masks_of(model, embeddings, processor, case, sizes):
     return logits, scores, inside
 
 
+def store(folder, tensors, answers, source):
+    """Writes inputs, features and answers next to a saved model, and where they come from into its config.json."""
+    path = os.path.join(folder, "config.json")
+    with open(path) as f:
+        config = json.load(f)
+    config["golden"] = {"input_shape": list(tensors["input"].shape), "source": source}
+    with open(path, "w") as f:
+        json.dump(config, f, indent=1)
+        f.write("\n")
+    exact = {name: 2e-6 for name in tensors if name != "input"}
+    save_file(tensors, os.path.join(folder, "io.safetensors"),
+              {"computed_in": "float64, stored as float32", "fp32_rel_err": json.dumps(exact)})
+    save_file(answers, os.path.join(folder, "prompts.safetensors"), {"computed_in": "float64, stored as float32"})
+    weights = os.path.join(folder, "model.safetensors")
+    save_file(load_file(weights), weights, {"format": "pt"})
+    for file in ("io.safetensors", "model.safetensors", "prompts.safetensors"):
+        os.chmod(os.path.join(folder, file), 0o644)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -86,20 +105,7 @@ def main():
             print(name, "share inside", [round(m.double().mean().item(), 2) for m in inside], scores.tolist())
             answers.update({name + ".pred_masks": logits.float().contiguous(), name + ".iou_scores": scores.float(),
                             name + ".masks": inside.byte()})
-    path = os.path.join(folder, "config.json")
-    with open(path) as f:
-        config = json.load(f)
-    config["golden"] = {"input_shape": [1, 3, SIDE, SIDE], "source": "transformers SamModel"}
-    with open(path, "w") as f:
-        json.dump(config, f, indent=1)
-        f.write("\n")
-    save_file(tensors, os.path.join(folder, "io.safetensors"),
-              {"computed_in": "float64, stored as float32", "fp32_rel_err": json.dumps({"last_hidden_state": 2e-6})})
-    save_file(answers, os.path.join(folder, "prompts.safetensors"), {"computed_in": "float64, stored as float32"})
-    weights = os.path.join(folder, "model.safetensors")
-    save_file(load_file(weights), weights, {"format": "pt"})
-    for file in ("io.safetensors", "model.safetensors", "prompts.safetensors"):
-        os.chmod(os.path.join(folder, file), 0o644)
+    store(folder, tensors, answers, "transformers SamModel")
 
 
 if __name__ == "__main__":

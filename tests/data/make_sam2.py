@@ -7,17 +7,15 @@ make_sam.py.
 
 It needs torch and transformers 5.24.
 """
-import json
 import os
 import sys
 
 import torch
 import torchvision  # noqa: F401: the image processor needs it
-from safetensors.torch import load_file, save_file
 from transformers import Sam2Config, Sam2Model
 from transformers.models.sam2.image_processing_sam2 import Sam2ImageProcessor
 
-from make_sam import CASES, PICTURE, scramble
+from make_sam import CASES, PICTURE, scramble, store
 
 # Neither the windows of 6 tokens nor those of 3 divide their grids. One block that pools is in windows of 2 tokens, and
 # block 4 attends over all tokens. The picture of the model is not square.
@@ -98,21 +96,7 @@ def main():
             answers.update({name + ".pred_masks": logits.float().contiguous(), name + ".iou_scores": scores.float(),
                             name + ".masks": inside.byte()})
     answers["chosen"] = torch.tensor(chosen, dtype=torch.int32)
-    path = os.path.join(folder, "config.json")
-    with open(path) as f:
-        config = json.load(f)
-    config["golden"] = {"input_shape": [1, 3, HIGH, WIDE], "source": "transformers Sam2Model"}
-    with open(path, "w") as f:
-        json.dump(config, f, indent=1)
-        f.write("\n")
-    exact = {name: 2e-6 for name in tensors if name != "input"}
-    save_file(tensors, os.path.join(folder, "io.safetensors"),
-              {"computed_in": "float64, stored as float32", "fp32_rel_err": json.dumps(exact)})
-    save_file(answers, os.path.join(folder, "prompts.safetensors"), {"computed_in": "float64, stored as float32"})
-    weights = os.path.join(folder, "model.safetensors")
-    save_file(load_file(weights), weights, {"format": "pt"})
-    for file in ("io.safetensors", "model.safetensors", "prompts.safetensors"):
-        os.chmod(os.path.join(folder, file), 0o644)
+    store(folder, tensors, answers, "transformers Sam2Model")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "models/model.h"
-#include "models/prompts.h"
+#include "models/prompt_tokens.h"
 #include "ops/mech_traits.h"
 #include "plan/prompt_plan.h"
 #include "plan/sequence_plan.h"

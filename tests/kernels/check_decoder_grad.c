@@ -369,6 +369,17 @@ static const struct {
                   {17, 130, 3, 20, 20, 0, true}, {100, 1296, 8, 16, 16, 0, true}};
 enum { ATTENTIONS = sizeof attentions / sizeof *attentions };
 
+/* Sets the sizes of a gradient with a row for each query, or for each key. */
+static void set_sizes(check_case *c, uint32_t index, uint32_t rows, uint32_t others)
+{
+    c->args.prob.heads = (uint16_t)attentions[index].heads;
+    c->args.prob.dim[FV_DIM_ROWS] = rows;
+    c->args.prob.dim[FV_ATTN_D] = attentions[index].d;
+    c->args.prob.dim[FV_ATTN_DV] = attentions[index].dv;
+    c->args.prob.dim[FV_ATTN_KEYS] = others;
+    c->args.f[0] = 1.f / sqrtf((float)attentions[index].d);
+}
+
 static bool make_queries(check_case *c, uint32_t index)
 {
     if (index >= ATTENTIONS)
@@ -376,12 +387,7 @@ static bool make_queries(check_case *c, uint32_t index)
     const uint32_t n = attentions[index].queries, keys = attentions[index].keys;
     const uint32_t heads = attentions[index].heads, gap = attentions[index].gap;
     const uint32_t d = attentions[index].d, dv = attentions[index].dv;
-    c->args.prob.heads = (uint16_t)heads;
-    c->args.prob.dim[FV_DIM_ROWS] = n;
-    c->args.prob.dim[FV_ATTN_D] = d;
-    c->args.prob.dim[FV_ATTN_DV] = dv;
-    c->args.prob.dim[FV_ATTN_KEYS] = keys;
-    c->args.f[0] = 1.f / sqrtf((float)d);
+    set_sizes(c, index, n, keys);
     check_matrix(c, FV_QUERIES_GRAD_Q, CHECK_ROW, n, heads * d, gap);
     check_matrix(c, FV_QUERIES_GRAD_K, CHECK_BASE, keys, heads * d, gap);
     check_matrix(c, FV_QUERIES_GRAD_V, CHECK_BASE, keys, heads * dv, gap);
@@ -402,12 +408,7 @@ static bool make_keys(check_case *c, uint32_t index)
     const uint32_t n = attentions[index].queries, keys = attentions[index].keys;
     const uint32_t heads = attentions[index].heads, gap = attentions[index].gap;
     const uint32_t d = attentions[index].d, dv = attentions[index].dv;
-    c->args.prob.heads = (uint16_t)heads;
-    c->args.prob.dim[FV_DIM_ROWS] = keys;
-    c->args.prob.dim[FV_ATTN_D] = d;
-    c->args.prob.dim[FV_ATTN_DV] = dv;
-    c->args.prob.dim[FV_ATTN_KEYS] = n;
-    c->args.f[0] = 1.f / sqrtf((float)d);
+    set_sizes(c, index, keys, n);
     check_matrix(c, FV_KEYS_GRAD_K, CHECK_ROW, keys, heads * d, gap);
     check_matrix(c, FV_KEYS_GRAD_V, CHECK_ROW, keys, heads * dv, gap);
     check_matrix(c, FV_KEYS_GRAD_Q, CHECK_BASE, n, heads * d, 2 * gap);

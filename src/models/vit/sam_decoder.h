@@ -4,7 +4,7 @@
 #define FOVEA_SRC_MODELS_SAM_DECODER_H
 
 #include "graph/emit.h"
-#include "models/prompts.h"
+#include "models/prompt_tokens.h"
 #include "models/tensor_reader.h"
 
 enum {

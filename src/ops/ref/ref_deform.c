@@ -28,24 +28,9 @@
 #include "ops/ref/ref_deform.h"
 #include "ops/ref/ref_kernels.h"
 
-static uint32_t samples(const fv_problem *p)
-{
-    return p->heads * p->dim[FV_DEFORM_LEVELS] * p->dim[FV_DEFORM_POINTS];
-}
-
-static uint32_t offsets(const fv_problem *p)
-{
-    return 2 * samples(p);
-}
-
-static uint32_t corners(const fv_problem *p)
-{
-    return p->flags & FV_FLAG_CENTRES ? 2 : 4;
-}
-
 static double flops(const fv_problem *p)
 {
-    return (double)p->dim[FV_DIM_ROWS] * samples(p) * (8. * p->dim[FV_ATTN_D] + 40);
+    return (double)p->dim[FV_DIM_ROWS] * fv_deform_samples(p) * (8. * p->dim[FV_ATTN_D] + 40);
 }
 
 static double terms(const fv_problem *p)
@@ -60,10 +45,10 @@ const fv_op fv_op_deform = {
             [FV_DEFORM_LEVELS] = {"levels"},
             [FV_DEFORM_FROM] = {"from", FV_DIM_TOKENS}},
     .operand = {[FV_DEFORM_VALUES] = {"VALUES", FV_ATTN_D, .heads = true, .narrow = true},
-                [FV_DEFORM_BOX] = {"BOX", .columns = corners, .nature = FV_NATURE_FRACTION,
+                [FV_DEFORM_BOX] = {"BOX", .columns = fv_deform_places, .nature = FV_NATURE_FRACTION,
                                    .exact = true},
-                [FV_DEFORM_OFFSET] = {"OFFSET", .columns = offsets, .exact = true},
-                [FV_DEFORM_WEIGHT] = {"WEIGHT", .columns = samples},
+                [FV_DEFORM_OFFSET] = {"OFFSET", .columns = fv_deform_offsets, .exact = true},
+                [FV_DEFORM_WEIGHT] = {"WEIGHT", .columns = fv_deform_samples},
                 [FV_DEFORM_OUT] = {"OUT", FV_ATTN_D, .heads = true}},
     .flops = flops,
     .terms = terms,

@@ -2,12 +2,30 @@
 #ifndef FOVEA_SRC_REF_DEFORM_H
 #define FOVEA_SRC_REF_DEFORM_H
 
+#include "ops/contracts/softmax_attention.h"
 #include "ops/kernel.h"
 
 /* A grid of values, in rows from `first` on. */
 typedef struct fv_deform_level {
     uint32_t width, height, first;
 } fv_deform_level;
+
+/* The columns of the operands of DEFORM and of its gradients: samples of a row in all heads and
+ * levels, their offsets (x, y), and a box or a centre. */
+static inline uint32_t fv_deform_samples(const fv_problem *p)
+{
+    return p->heads * p->dim[FV_DEFORM_LEVELS] * p->dim[FV_DEFORM_POINTS];
+}
+
+static inline uint32_t fv_deform_offsets(const fv_problem *p)
+{
+    return 2 * fv_deform_samples(p);
+}
+
+static inline uint32_t fv_deform_places(const fv_problem *p)
+{
+    return p->flags & FV_FLAG_CENTRES ? 2 : 4;
+}
 
 /* The four values around a position of the grid, and their weights. */
 typedef struct fv_deform_corners {

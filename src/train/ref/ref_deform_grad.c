@@ -20,29 +20,14 @@
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
 
-static uint32_t samples(const fv_problem *p)
-{
-    return p->heads * p->dim[FV_DEFORM_LEVELS] * p->dim[FV_DEFORM_POINTS];
-}
-
-static uint32_t offsets(const fv_problem *p)
-{
-    return 2 * samples(p);
-}
-
 static uint32_t columns(const fv_problem *p)
 {
-    return 3 * samples(p);
-}
-
-static uint32_t corners(const fv_problem *p)
-{
-    return p->flags & FV_FLAG_CENTRES ? 2 : 4;
+    return 3 * fv_deform_samples(p);
 }
 
 static double flops(const fv_problem *p)
 {
-    return (double)p->dim[FV_DIM_ROWS] * samples(p) * (8. * p->dim[FV_ATTN_D] + 60);
+    return (double)p->dim[FV_DIM_ROWS] * fv_deform_samples(p) * (8. * p->dim[FV_ATTN_D] + 60);
 }
 
 static double terms(const fv_problem *p)
@@ -57,10 +42,10 @@ const fv_op fv_op_deform_grad = {
             [FV_DEFORM_LEVELS] = {"levels"},
             [FV_DEFORM_FROM] = {"from", FV_DIM_TOKENS}},
     .operand = {[FV_DEFORM_GRAD_VALUES] = {"VALUES", FV_ATTN_D, .heads = true},
-                [FV_DEFORM_GRAD_BOX] = {"BOX", .columns = corners, .nature = FV_NATURE_FRACTION,
-                                        .exact = true},
-                [FV_DEFORM_GRAD_OFFSET] = {"OFFSET", .columns = offsets, .exact = true},
-                [FV_DEFORM_GRAD_WEIGHT] = {"WEIGHT", .columns = samples},
+                [FV_DEFORM_GRAD_BOX] = {"BOX", .columns = fv_deform_places,
+                                        .nature = FV_NATURE_FRACTION, .exact = true},
+                [FV_DEFORM_GRAD_OFFSET] = {"OFFSET", .columns = fv_deform_offsets, .exact = true},
+                [FV_DEFORM_GRAD_WEIGHT] = {"WEIGHT", .columns = fv_deform_samples},
                 [FV_DEFORM_GRAD_DOUT] = {"DOUT", FV_ATTN_D, .heads = true},
                 [FV_DEFORM_GRAD_OUT] = {"OUT", .columns = columns}},
     .flops = flops,
@@ -137,7 +122,8 @@ static void head(const fv_args *a, const float *values, const float *box, const 
 
 void fv_k_deform_grad_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const size_t d = a->prob.dim[FV_ATTN_D], heads = a->prob.heads, n = samples(&a->prob) / heads;
+    const size_t d = a->prob.dim[FV_ATTN_D], heads = a->prob.heads,
+                 n = fv_deform_samples(&a->prob) / heads;
     for (size_t r = 0; r < c->rows; r++)
         for (size_t h = 0; h < heads; h++) {
             float *out = (float *)c->p[FV_DEFORM_GRAD_OUT] + r * a->ld[FV_DEFORM_GRAD_OUT];

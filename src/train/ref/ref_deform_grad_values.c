@@ -19,24 +19,9 @@
 #include "train/ref/train_ref_kernels.h"
 #include "train/ref/training.h"
 
-static uint32_t samples(const fv_problem *p)
-{
-    return p->heads * p->dim[FV_DEFORM_LEVELS] * p->dim[FV_DEFORM_POINTS];
-}
-
-static uint32_t offsets(const fv_problem *p)
-{
-    return 2 * samples(p);
-}
-
-static uint32_t corners(const fv_problem *p)
-{
-    return p->flags & FV_FLAG_CENTRES ? 2 : 4;
-}
-
 static double flops(const fv_problem *p)
 {
-    return (double)p->dim[FV_DEFORM_QUERIES] * samples(p) * (8. * p->dim[FV_ATTN_D] + 40);
+    return (double)p->dim[FV_DEFORM_QUERIES] * fv_deform_samples(p) * (8. * p->dim[FV_ATTN_D] + 40);
 }
 
 /* Every sample of every query could read the same value. */
@@ -53,10 +38,10 @@ const fv_op fv_op_deform_grad_values = {
             [FV_DEFORM_POINTS] = {"points"},
             [FV_DEFORM_LEVELS] = {"levels"},
             [FV_DEFORM_QUERIES] = {"queries", FV_DIM_TOKENS}},
-    .operand = {[FV_VALUES_GRAD_BOX] = {"BOX", .columns = corners, .nature = FV_NATURE_FRACTION,
-                                        .exact = true},
-                [FV_VALUES_GRAD_OFFSET] = {"OFFSET", .columns = offsets, .exact = true},
-                [FV_VALUES_GRAD_WEIGHT] = {"WEIGHT", .columns = samples},
+    .operand = {[FV_VALUES_GRAD_BOX] = {"BOX", .columns = fv_deform_places,
+                                        .nature = FV_NATURE_FRACTION, .exact = true},
+                [FV_VALUES_GRAD_OFFSET] = {"OFFSET", .columns = fv_deform_offsets, .exact = true},
+                [FV_VALUES_GRAD_WEIGHT] = {"WEIGHT", .columns = fv_deform_samples},
                 [FV_VALUES_GRAD_DOUT] = {"DOUT", FV_ATTN_D, .heads = true},
                 [FV_VALUES_GRAD_OUT] = {"OUT", FV_ATTN_D, .heads = true}},
     .flops = flops,
@@ -89,7 +74,7 @@ static void scatter(const fv_args *a, const float *box, const float *offset, con
 
 void fv_k_deform_grad_values_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const size_t d = a->prob.dim[FV_ATTN_D], n = samples(&a->prob) / a->prob.heads;
+    const size_t d = a->prob.dim[FV_ATTN_D], n = fv_deform_samples(&a->prob) / a->prob.heads;
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
         float *out = (float *)c->p[FV_VALUES_GRAD_OUT] + h * d;
         for (size_t r = 0; r < c->rows; r++)

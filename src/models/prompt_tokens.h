@@ -1,12 +1,12 @@
-/* prompts.h: points and boxes as rows of tokens, as in SAM.
+/* prompt_tokens.h: points and boxes as rows of tokens, as in SAM.
  *
  * A point with the coordinates x and y, as fractions of the picture's sides, has the row
  *
  *     sin(2 pi a), cos(2 pi a),   a = (2 x - 1) rate[0] + (2 y - 1) rate[1]
  *
  * plus a learned row for its kind. The cells of a grid have the rows of their centres. */
-#ifndef FOVEA_SRC_MODELS_PROMPTS_H
-#define FOVEA_SRC_MODELS_PROMPTS_H
+#ifndef FOVEA_SRC_MODELS_PROMPT_TOKENS_H
+#define FOVEA_SRC_MODELS_PROMPT_TOKENS_H
 
 #include "graph/graph.h"
 

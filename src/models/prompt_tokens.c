@@ -1,5 +1,5 @@
-/* prompts.c: see prompts.h. */
-#include "models/prompts.h"
+/* prompt_tokens.c: see prompt_tokens.h. */
+#include "models/prompt_tokens.h"
 
 #include <math.h>
 
